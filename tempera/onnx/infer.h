@@ -1,0 +1,17 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "tempera/graph/model.h"
+
+namespace tempera::onnx {
+
+/// Fills in types and shapes of all values, bodies included, by the ONNX project's own inference with data propagation;
+/// known types are kept where inference says nothing.
+///
+/// \param input_shapes  fixes inputs of the main graph by name before inferring (also replacing symbols everywhere)
+/// \throws Error{kBadModel} naming the node whose inputs contradict each other; Error{kNotFound} for an unknown input
+void infer_types(graph::Model& model, const std::map<std::string, graph::Dims>& input_shapes = {});
+
+}  // namespace tempera::onnx
