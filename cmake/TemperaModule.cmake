@@ -1,0 +1,138 @@
+# tempera_module: one room of the house, or a room inside a room.
+#
+#   tempera_module(quantize              # target tempera_quantize, alias tempera::quantize
+#     DEPS graph numeric                 # rooms (and targets with ::) that its headers or sources use
+#     PRIVATE_DEPS fmt::fmt              # rooms or targets that only its .cc files use
+#     SOURCES affine.cc                  # without tests
+#     TESTS affine_test.cc               # one program tempera_quantize_test, ctest label "quantize"
+#     SLOW_TESTS sweep_test.cc           # another one, label "slow" (excluded by the preset "fast")
+#     TEST_DEPS engine_torch             # what only the tests need
+#     TORCH)                             # links torch privately and uses the shared precompiled <torch/torch.h>
+#
+# The name is the folder below tempera/ with "/" as "_" (engine/openvino: engine_openvino), or begins with it.
+# A room without SOURCES is header-only.
+
+# Rooms without "::" become tempera::room; a misspelt one fails at generate time because of the "::".
+function(tempera_resolve_targets output)
+  set(targets)
+  foreach(name IN LISTS ARGN)
+    if(name MATCHES "::" OR name MATCHES "^\\$<")
+      list(APPEND targets "${name}")
+    else()
+      list(APPEND targets "tempera::${name}")
+    endif()
+  endforeach()
+  set(${output} "${targets}" PARENT_SCOPE)
+endfunction()
+
+function(tempera_reject_unknown function unparsed missing)
+  if(unparsed)
+    message(FATAL_ERROR "${function}: unknown arguments: ${unparsed}")
+  endif()
+  if(missing)
+    message(FATAL_ERROR "${function}: keywords without values: ${missing}")
+  endif()
+endfunction()
+
+# <torch/torch.h> costs 25 s a file: compiled once, reused by every target that asks for it.
+if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+  if(NOT EXISTS "${PROJECT_BINARY_DIR}/torch_pch.cc")
+    file(WRITE "${PROJECT_BINARY_DIR}/torch_pch.cc" "// Owns the precompiled <torch/torch.h>.\n")
+  endif()
+  add_library(tempera_torch_pch STATIC EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/torch_pch.cc")
+  target_link_libraries(tempera_torch_pch PRIVATE tempera_build_flags tempera_sdk::torch)
+  target_precompile_headers(tempera_torch_pch PRIVATE <torch/torch.h>)
+  target_compile_options(tempera_torch_pch PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endif()
+
+function(tempera_use_torch target)
+  target_link_libraries(${target} PRIVATE tempera_sdk::torch)
+  if(TARGET tempera_torch_pch)
+    # -fpch-preprocess: ccache needs it to follow a precompiled header.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+    target_precompile_headers(${target} REUSE_FROM tempera_torch_pch)
+  endif()
+endfunction()
+
+function(tempera_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "DEPS;PRIVATE_DEPS;SOURCES;TESTS;SLOW_TESTS;TEST_DEPS")
+  tempera_reject_unknown("tempera_module(${name})" "${arg_UNPARSED_ARGUMENTS}" "${arg_KEYWORDS_MISSING_VALUES}")
+  file(RELATIVE_PATH room "${PROJECT_SOURCE_DIR}/tempera" "${CMAKE_CURRENT_SOURCE_DIR}")
+  string(REPLACE "/" "_" room "${room}")
+  if(NOT name MATCHES "^${room}")
+    message(FATAL_ERROR "tempera_module(${name}): the name must begin with the folder's, '${room}'")
+  endif()
+  tempera_resolve_targets(deps ${arg_DEPS})
+  tempera_resolve_targets(private_deps ${arg_PRIVATE_DEPS})
+
+  set(target tempera_${name})
+  if(arg_SOURCES)
+    add_library(${target} STATIC ${arg_SOURCES})
+    target_link_libraries(${target} PUBLIC ${deps} PRIVATE tempera_build_flags ${private_deps})
+    if(arg_TORCH)
+      tempera_use_torch(${target})
+    endif()
+    set_property(GLOBAL APPEND PROPERTY TEMPERA_ROOM_TARGETS ${target})
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE ${deps} ${private_deps})
+  endif()
+  add_library(tempera::${name} ALIAS ${target})
+
+  set(torch)
+  if(arg_TORCH)
+    set(torch TORCH)
+  endif()
+  if(arg_TESTS)
+    tempera_test(${name}_test DEPS ${name} ${arg_PRIVATE_DEPS} ${arg_TEST_DEPS} SOURCES ${arg_TESTS} LABELS ${name} ${torch})
+  endif()
+  if(arg_SLOW_TESTS)
+    tempera_test(${name}_slow_test DEPS ${name} ${arg_PRIVATE_DEPS} ${arg_TEST_DEPS} SOURCES ${arg_SLOW_TESTS}
+      LABELS ${name} slow ${torch})
+  endif()
+endfunction()
+
+# tempera_test: a GoogleTest program, one ctest entry, run in the source root with $TEMPERA_SOURCE_DIR set.
+#
+#   tempera_test(conformance_test DEPS onnx engine_torch SOURCES node_cases_test.cc LABELS slow TIMEOUT 900 ARGS --cases all)
+#
+# The programs lie in build/tests/. $TEMPERA_TEST_PYTHON is the Python of the tests (onnx, numpy, onnxruntime), and
+# $TEMPERA_PROGRAM the command line program.
+function(tempera_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "TIMEOUT" "DEPS;SOURCES;LABELS;ENVIRONMENT;ARGS")
+  tempera_reject_unknown("tempera_test(${name})" "${arg_UNPARSED_ARGUMENTS}" "${arg_KEYWORDS_MISSING_VALUES}")
+  if(NOT TEMPERA_DEVELOPER_MODE)
+    return()
+  endif()
+  tempera_resolve_targets(deps ${arg_DEPS})
+  add_executable(tempera_${name} ${arg_SOURCES})
+  set_target_properties(tempera_${name} PROPERTIES OUTPUT_NAME "${name}"
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  target_link_libraries(tempera_${name} PRIVATE tempera_build_flags ${deps} GTest::gmock_main)
+  target_compile_options(tempera_${name} PRIVATE -Wno-shadow) # GoogleTest's macros shadow parameters
+  if(arg_TORCH)
+    tempera_use_torch(tempera_${name})
+  endif()
+  tempera_add_test(${name} COMMAND "$<TARGET_FILE:tempera_${name}>" ${arg_ARGS}
+    LABELS ${arg_LABELS} ENVIRONMENT ${arg_ENVIRONMENT} TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# tempera_add_test: any command as a ctest entry, with the environment that all tests share. A script is run as
+# COMMAND "${TEMPERA_TEST_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/x_test.py"; exit code 77 means skipped.
+function(tempera_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMMAND;LABELS;ENVIRONMENT;TIMEOUT")
+  tempera_reject_unknown("tempera_add_test(${name})" "${arg_UNPARSED_ARGUMENTS}" "")
+  if(NOT TEMPERA_DEVELOPER_MODE)
+    return()
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  if(TEMPERA_SANITIZE) # sanitized code is 2 to 15 times slower
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
+  endif()
+  set(suppressions "${PROJECT_SOURCE_DIR}/tools/sanitizers")
+  add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+    ENVIRONMENT "TEMPERA_SOURCE_DIR=${PROJECT_SOURCE_DIR};TEMPERA_BUILD_DIR=${PROJECT_BINARY_DIR};TEMPERA_PROGRAM=${PROJECT_BINARY_DIR}/tempera;TEMPERA_TEST_PYTHON=${TEMPERA_TEST_PYTHON};ASAN_OPTIONS=detect_container_overflow=0:strict_string_checks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp;UBSAN_OPTIONS=print_stacktrace=1:suppressions=${suppressions}/ubsan.supp;TSAN_OPTIONS=halt_on_error=1:suppressions=${suppressions}/tsan.supp;${arg_ENVIRONMENT}")
+endfunction()

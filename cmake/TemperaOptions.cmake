@@ -1,0 +1,76 @@
+# Options and the compile settings of our own code: target tempera_build_flags, which every room links privately.
+
+option(TEMPERA_DEVELOPER_MODE "tests, benches, and warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+set(TEMPERA_SANITIZE "" CACHE STRING "value of -fsanitize for our code, such as 'address,undefined'")
+option(TEMPERA_COVERAGE "count executed lines (gcov)" OFF)
+option(TEMPERA_FUZZ "build the libFuzzer targets; needs clang" OFF)
+option(TEMPERA_CCACHE "compile through ccache when it is found" ON)
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+# -O2: what is hot runs in the engines, and -O3 costs build time.
+if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG" CACHE STRING "" FORCE)
+endif()
+
+add_library(tempera_build_flags INTERFACE)
+target_compile_features(tempera_build_flags INTERFACE cxx_std_20)
+target_include_directories(tempera_build_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+# -fPIC everywhere, programs too: a precompiled header serves only files compiled with the same code model.
+target_compile_options(tempera_build_flags INTERFACE -fPIC
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wformat=2 -Wvla)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # False alarms of GCC 12 and 13 on plain std::string and std::vector code once optimised (GCC bugs 105329, 105562, 104336).
+  target_compile_options(tempera_build_flags INTERFACE -Wno-restrict
+    -Wno-error=maybe-uninitialized -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=array-bounds
+    -Wno-error=free-nonheap-object -Wno-error=null-dereference)
+endif()
+if(TEMPERA_DEVELOPER_MODE)
+  target_compile_options(tempera_build_flags INTERFACE -Werror)
+endif()
+if(TEMPERA_SANITIZE)
+  target_compile_options(tempera_build_flags INTERFACE "-fsanitize=${TEMPERA_SANITIZE}" -fno-omit-frame-pointer)
+  target_link_options(tempera_build_flags INTERFACE "-fsanitize=${TEMPERA_SANITIZE}")
+  target_compile_definitions(tempera_build_flags INTERFACE _GLIBCXX_ASSERTIONS)
+  if(TEMPERA_SANITIZE MATCHES "undefined")
+    target_compile_options(tempera_build_flags INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()
+if(TEMPERA_COVERAGE)
+  target_compile_options(tempera_build_flags INTERFACE --coverage)
+  target_link_options(tempera_build_flags INTERFACE --coverage)
+endif()
+
+# The fastest linker found. gold comes with binutils and is left out under sanitizers, whose runtimes it orders wrongly.
+if(NOT DEFINED TEMPERA_LINKER)
+  set(linkers mold lld)
+  if(NOT TEMPERA_SANITIZE)
+    list(APPEND linkers gold)
+  endif()
+  set(found default)
+  foreach(linker IN LISTS linkers)
+    find_program(TEMPERA_LINKER_${linker} NAMES ${linker} ld.${linker})
+    mark_as_advanced(TEMPERA_LINKER_${linker})
+    if(TEMPERA_LINKER_${linker})
+      set(found ${linker})
+      break()
+    endif()
+  endforeach()
+  set(TEMPERA_LINKER ${found} CACHE STRING "linker for -fuse-ld, or 'default'")
+endif()
+if(NOT TEMPERA_LINKER STREQUAL "default")
+  target_link_options(tempera_build_flags INTERFACE "-fuse-ld=${TEMPERA_LINKER}")
+endif()
+
+# ccache: paths below the source root are made relative, so that several clones share results; the sloppiness is what
+# precompiled headers need.
+if(TEMPERA_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(TEMPERA_CCACHE_PROGRAM ccache)
+  mark_as_advanced(TEMPERA_CCACHE_PROGRAM)
+  if(TEMPERA_CCACHE_PROGRAM)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_MAXSIZE=5G
+      "${TEMPERA_CCACHE_PROGRAM}")
+  endif()
+endif()
