@@ -107,9 +107,8 @@ function(tempera_test name)
   tempera_resolve_targets(deps ${arg_DEPS})
   add_executable(tempera_${name} ${arg_SOURCES})
   set_target_properties(tempera_${name} PROPERTIES OUTPUT_NAME "${name}"
-    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests" TEMPERA_IS_TEST ON)
   target_link_libraries(tempera_${name} PRIVATE tempera_build_flags ${deps} GTest::gmock_main)
-  target_compile_options(tempera_${name} PRIVATE -Wno-shadow) # GoogleTest's macros shadow parameters
   if(arg_TORCH)
     tempera_use_torch(tempera_${name})
   endif()
@@ -135,4 +134,14 @@ function(tempera_add_test name)
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
     ENVIRONMENT "TEMPERA_SOURCE_DIR=${PROJECT_SOURCE_DIR};TEMPERA_BUILD_DIR=${PROJECT_BINARY_DIR};TEMPERA_PROGRAM=${PROJECT_BINARY_DIR}/tempera;TEMPERA_TEST_PYTHON=${TEMPERA_TEST_PYTHON};ASAN_OPTIONS=detect_container_overflow=0:strict_string_checks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp;UBSAN_OPTIONS=print_stacktrace=1:suppressions=${suppressions}/ubsan.supp;TSAN_OPTIONS=halt_on_error=1:suppressions=${suppressions}/tsan.supp;${arg_ENVIRONMENT}")
+endfunction()
+
+# tempera_program: the command line program, left at the top of the build folder.
+function(tempera_program)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "DEPS;SOURCES")
+  tempera_reject_unknown("tempera_program" "${arg_UNPARSED_ARGUMENTS}" "${arg_KEYWORDS_MISSING_VALUES}")
+  tempera_resolve_targets(deps ${arg_DEPS})
+  add_executable(tempera_program ${arg_SOURCES})
+  set_target_properties(tempera_program PROPERTIES OUTPUT_NAME tempera RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+  target_link_libraries(tempera_program PRIVATE tempera_build_flags ${deps})
 endfunction()
