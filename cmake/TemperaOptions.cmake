@@ -19,8 +19,10 @@ target_compile_features(tempera_build_flags INTERFACE cxx_std_20)
 target_include_directories(tempera_build_flags INTERFACE "${PROJECT_SOURCE_DIR}")
 # -fPIC everywhere, programs too: a precompiled header serves only files compiled with the same code model.
 target_compile_options(tempera_build_flags INTERFACE -fPIC
-  -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wformat=2 -Wvla
-  $<$<NOT:$<BOOL:$<TARGET_PROPERTY:TEMPERA_IS_TEST>>>:-Wshadow$<$<CXX_COMPILER_ID:GNU>:=local>>>) # GoogleTest's macros shadow parameters
+  -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wformat=2 -Wvla)
+# Shadowed locals only, and not in tests: GoogleTest's macros shadow parameters.
+set(shadow $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow>)
+target_compile_options(tempera_build_flags INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:TEMPERA_IS_TEST>>>:${shadow}>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms of GCC 12 and 13 on plain std::string and std::vector code once optimised (GCC bugs 105329, 105562, 104336).
   target_compile_options(tempera_build_flags INTERFACE -Wno-restrict
