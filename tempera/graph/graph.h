@@ -72,6 +72,7 @@ struct Node {
   std::string doc;
   Metadata metadata;
   std::string function_path;  ///< "function/node" it was inlined from, else empty
+  std::string unmodelled;     ///< serialised NodeProto fields not modelled here, written back as they came
 
   [[nodiscard]] bool is(std::string_view type) const { return op_type == type && domain.empty(); }
 };

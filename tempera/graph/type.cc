@@ -58,13 +58,14 @@ std::string to_string(const ValueType& type) {
     case ValueType::Kind::kSequence: return fmt::format("seq({})", inner());
     case ValueType::Kind::kOptional: return fmt::format("optional({})", inner());
     case ValueType::Kind::kMap: return fmt::format("map({},{})", numeric::to_string(type.element), inner());
+    case ValueType::Kind::kOpaque: return fmt::format("opaque({})", type.opaque);
   }
   return "unknown";
 }
 
 bool same_type(const ValueType& a, const ValueType& b) {
   if (a.kind != b.kind || a.element != b.element || a.shape != b.shape || a.denotation != b.denotation ||
-      (a.inner == nullptr) != (b.inner == nullptr)) {
+      a.opaque != b.opaque || (a.inner == nullptr) != (b.inner == nullptr)) {
     return false;
   }
   return a.inner == nullptr || same_type(*a.inner, *b.inner);

@@ -14,13 +14,14 @@ namespace tempera::graph {
 struct Dim {
   std::int64_t value = -1;  ///< -1 when not a number
   std::string symbol;       ///< empty when unnamed; equal symbols in one graph mean equal sizes
+  std::string denotation;   ///< ONNX's denotation ("DATA_BATCH"), kept as read; not compared
 
   Dim() = default;
   Dim(std::int64_t number) : value(number) {}  // NOLINT(google-explicit-constructor): a number is a dimension
   explicit Dim(std::string name) : symbol(std::move(name)) {}
 
   [[nodiscard]] bool fixed() const noexcept { return value >= 0; }
-  bool operator==(const Dim&) const = default;
+  bool operator==(const Dim& other) const { return value == other.value && symbol == other.symbol; }
 };
 
 using Shape = std::vector<Dim>;
@@ -34,13 +35,14 @@ using Shape = std::vector<Dim>;
 
 /// What is known of a value's type; default: nothing.
 struct ValueType {
-  enum class Kind : std::uint8_t { kUnknown, kTensor, kSparseTensor, kSequence, kOptional, kMap };
+  enum class Kind : std::uint8_t { kUnknown, kTensor, kSparseTensor, kSequence, kOptional, kMap, kOpaque };
 
   Kind kind = Kind::kUnknown;
   DataType element = DataType::kUndefined;   ///< of a tensor; the key type of a map
   std::optional<Shape> shape;                ///< absent: rank unknown
   std::shared_ptr<const ValueType> inner;    ///< of a sequence or optional; the value type of a map
   std::string denotation;                    ///< ONNX's denotation of the type, kept as read
+  std::string opaque;                        ///< "domain/name" of an opaque type
 
   static ValueType tensor(DataType element, std::optional<Shape> shape = std::nullopt);
 
