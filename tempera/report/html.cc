@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "tempera/report/report.h"
+
+namespace tempera::report {
+namespace {
+
+constexpr const char* kStyle = R"css(
+:root { --ink:#1d2327; --soft:#5d6872; --line:#dfe3e6; --paper:#ffffff; --tint:#f5f6f4; --accent:#b4552d; --good:#2f7d4f; --bad:#b3261e; }
+@media (prefers-color-scheme: dark) { :root { --ink:#e8e6e1; --soft:#a3a9ae; --line:#383e43; --paper:#17191b; --tint:#202427; --accent:#e08a5f; --good:#6cc08b; --bad:#f2857d; } }
+* { box-sizing:border-box } body { margin:0; font:15px/1.5 system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif; color:var(--ink); background:var(--paper) }
+main { max-width:1080px; margin:0 auto; padding:32px 20px 64px } h1 { font-size:22px; margin:0 0 4px } h2 { font-size:16px; margin:36px 0 10px }
+.lead { font-size:17px; margin:0 0 20px } .soft { color:var(--soft) } code { font:13px/1.4 ui-monospace,"DejaVu Sans Mono",monospace; overflow-wrap:anywhere }
+.cards { display:grid; grid-template-columns:repeat(auto-fit,minmax(170px,1fr)); gap:12px } .card { background:var(--tint); border-radius:8px; padding:12px 16px }
+.card b { display:block; font-size:24px; font-weight:600; font-variant-numeric:tabular-nums } .card span { color:var(--soft); font-size:13px }
+.scroll { overflow-x:auto } table { border-collapse:collapse; width:100%; font-variant-numeric:tabular-nums } th,td { text-align:right; padding:6px 10px; border-bottom:1px solid var(--line); vertical-align:top }
+th { color:var(--soft); font-weight:500; font-size:13px } th:first-child,td:first-child,td.text,th.text { text-align:left } tr.chosen td { background:var(--tint); font-weight:600 }
+.bar { height:8px; border-radius:4px; background:var(--accent); min-width:2px } .bar.before { background:var(--soft); opacity:.55; margin-bottom:2px } td.bars { width:34%; min-width:160px }
+.good { color:var(--good) } .bad { color:var(--bad) } .pictures { display:grid; grid-template-columns:repeat(auto-fit,minmax(220px,1fr)); gap:10px; margin-bottom:18px }
+figure { margin:0 } figure img { width:100%; border-radius:6px; display:block; image-rendering:pixelated; background:var(--tint) } figcaption { color:var(--soft); font-size:13px; padding-top:4px }
+details { border-bottom:1px solid var(--line); padding:6px 0 } summary { cursor:pointer } details ul { margin:6px 0; padding-left:20px } dl { display:grid; grid-template-columns:max-content 1fr; gap:4px 16px; margin:0 } dt { color:var(--soft) } dd { margin:0; overflow-wrap:anywhere }
+.note { border-left:3px solid var(--accent); padding:4px 12px; margin:8px 0; background:var(--tint) }
+)css";
+
+std::string escape(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+// RFC 4648, section 4.
+std::string base64(const std::string& bytes) {
+  constexpr const char* kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const auto at = [&](std::size_t k) { return k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0U; };
+    const unsigned group = (at(i) << 16U) | (at(i + 1) << 8U) | at(i + 2);
+    out += kAlphabet[(group >> 18U) & 63U];
+    out += kAlphabet[(group >> 12U) & 63U];
+    out += i + 1 < bytes.size() ? kAlphabet[(group >> 6U) & 63U] : '=';
+    out += i + 2 < bytes.size() ? kAlphabet[group & 63U] : '=';
+  }
+  return out;
+}
+
+std::string number(double value) {
+  return value != 0.0 && std::fabs(value) < 1e-3 ? fmt::format("{:.1e}", value) : fmt::format("{:.4g}", value);
+}
+
+const Candidate* chosen(const Report& report) {
+  const auto found =
+      std::find_if(report.candidates.begin(), report.candidates.end(), [](const Candidate& c) { return c.chosen; });
+  return found == report.candidates.end() ? nullptr : &*found;
+}
+
+std::string card(const std::string& value, const std::string& caption) {
+  return fmt::format("<div class=card><b>{}</b><span>{}</span></div>\n", escape(value), escape(caption));
+}
+
+std::string cards(const Report& report) {
+  const Candidate* pick = chosen(report);
+  if (pick == nullptr || report.candidates.empty()) {
+    return {};
+  }
+  const Candidate& base = report.candidates.front();
+  std::string out = "<div class=cards>\n";
+  out += card(fmt::format("{:.2f}x", pick->speedup.median),
+              fmt::format("faster (at least {:.2f}x, {} pairs)", pick->speedup.lower95, pick->speedup.pairs));
+  out += card(fmt::format("{:.2f} ms", pick->latency.median_ms), fmt::format("median, was {:.2f} ms", base.latency.median_ms));
+  out += card(human_bytes(pick->file_bytes), fmt::format("file, was {}", human_bytes(base.file_bytes)));
+  if (pick->peak_memory_bytes > 0) {
+    out += card(human_bytes(pick->peak_memory_bytes), fmt::format("peak memory, was {}", human_bytes(base.peak_memory_bytes)));
+  }
+  if (!pick->losses.empty()) {
+    const Loss& loss = pick->losses.front();
+    out += card(number(loss.value) + (loss.unit.empty() ? "" : " " + loss.unit),
+                fmt::format("{} of '{}' on held-out data", loss.metric, loss.output));
+  }
+  return out + "</div>\n";
+}
+
+std::string loss_cell(const Candidate& candidate) {
+  std::string out;
+  for (const Loss& loss : candidate.losses) {
+    out += fmt::format("<div class={}>{}: {} {}{}</div>", loss.within ? "good" : "bad", escape(loss.output + " " + loss.metric),
+                       number(loss.value), escape(loss.unit),
+                       loss.worst_sample.empty() ? "" : fmt::format(" <span class=soft>(worst {}, {})</span>", number(loss.worst),
+                                                                    escape(loss.worst_sample)));
+    if (loss.baseline.has_value()) {
+      out += fmt::format("<div class=soft>original {}</div>", number(*loss.baseline));
+    }
+  }
+  return out.empty() ? "<span class=soft>not measured</span>" : out;
+}
+
+std::string candidate_table(const Report& report) {
+  double slowest = 1e-9;
+  for (const Candidate& c : report.candidates) {
+    slowest = std::max(slowest, c.latency.median_ms);
+  }
+  std::string out =
+      "<h2>Candidates</h2>\n<div class=scroll><table><tr><th>as measured<th>median ms<th>p95 ms<th class=text><th>speed-up"
+      "<th>at least<th>file<th>peak memory<th class=text>loss on held-out data<th class=text>verdict</tr>\n";
+  for (const Candidate& c : report.candidates) {
+    out += fmt::format(
+        "<tr{}><td>{}<td>{:.2f}<td>{:.2f}<td class=bars style=\"width:14%;min-width:90px\"><div class=bar style=\"width:{:.1f}%\"></div><td>{:.2f}x<td>{:.2f}x<td>{}"
+        "<td>{}<td class=text>{}<td class=text>{}</tr>\n",
+        c.chosen ? " class=chosen" : "", escape(c.name), c.latency.median_ms, c.latency.p95_ms,
+        100.0 * c.latency.median_ms / slowest, c.speedup.median, c.speedup.lower95, human_bytes(c.file_bytes),
+        c.peak_memory_bytes > 0 ? human_bytes(c.peak_memory_bytes) : "-", loss_cell(c), escape(c.verdict));
+  }
+  return out + "</table></div>\n<p class=soft>Speed-ups are medians of interleaved pairs against the first row; "
+               "\"at least\" is the lower 95 % bound.</p>\n";
+}
+
+std::string picture_rows(const Report& report) {
+  if (report.pictures.empty()) {
+    return {};
+  }
+  const auto figure = [](const std::string& png, const std::string& caption) {
+    return png.empty() ? std::string()
+                       : fmt::format("<figure><img alt=\"{0}\" src=\"data:image/png;base64,{1}\"><figcaption>{0}</figcaption></figure>\n",
+                                     escape(caption), base64(png));
+  };
+  std::string out = "<h2>Pictures before and after</h2>\n";
+  for (const Picture& p : report.pictures) {
+    out += fmt::format("<p class=soft>{}</p>\n<div class=pictures>\n", escape(p.sample));
+    out += figure(p.input_png, "input");
+    out += figure(p.before_png, "original model");
+    out += figure(p.after_png, "optimised model");
+    out += figure(p.difference_png, fmt::format("difference, {:g} times magnified", p.difference_gain));
+    out += "</div>\n";
+  }
+  return out;
+}
+
+std::string pass_list(const Report& report) {
+  std::string out = "<h2>Rewrites</h2>\n";
+  bool any = false;
+  for (const PassRecord& pass : report.passes) {
+    if (pass.rewrites.empty() && pass.skipped.empty()) {
+      continue;
+    }
+    any = true;
+    out += fmt::format("<details><summary><code>{}</code> fired {} times, declined {}{} <span class=soft>({:.1f} ms)</span></summary><ul>\n",
+                       escape(pass.name), pass.rewrites.size(), pass.skipped.size(),
+                       pass.reverted.empty() ? "" : fmt::format(" <b class=bad>reverted: {}</b>", escape(pass.reverted)),
+                       pass.time_ms);
+    for (const Site& site : pass.rewrites) {
+      out += fmt::format("<li><code>{}</code> {}</li>\n", escape(site.node), escape(site.text));
+    }
+    for (const Site& site : pass.skipped) {
+      out += fmt::format("<li class=soft><code>{}</code> left alone: {}</li>\n", escape(site.node), escape(site.text));
+    }
+    out += "</ul></details>\n";
+  }
+  return any ? out : out + "<p class=soft>none fired</p>\n";
+}
+
+std::string node_table(const Report& report) {
+  if (report.nodes.empty()) {
+    return {};
+  }
+  double longest = 1e-9;
+  for (const NodeRecord& node : report.nodes) {
+    longest = std::max({longest, node.before_us.value_or(0.0), node.after_us.value_or(0.0)});
+  }
+  constexpr std::size_t kShown = 40;
+  std::string out =
+      "<h2>Time per node</h2>\n<div class=scroll><table><tr><th>node<th class=text>operator<th class=text>kernel"
+      "<th>before &micro;s<th>after &micro;s<th class=text></tr>\n";
+  for (std::size_t i = 0; i < report.nodes.size() && i < kShown; ++i) {
+    const NodeRecord& node = report.nodes[i];
+    const auto cell = [](const std::optional<double>& us) { return us ? fmt::format("{:.0f}", *us) : std::string("-"); };
+    out += fmt::format(
+        "<tr><td><code>{}</code><td class=text>{}<td class=text><span class=soft>{}</span><td>{}<td>{}<td class=bars>"
+        "<div class=\"bar before\" style=\"width:{:.1f}%\"></div><div class=bar style=\"width:{:.1f}%\"></div></tr>\n",
+        escape(node.node), escape(node.op_type), escape(node.kernel), cell(node.before_us), cell(node.after_us),
+        100.0 * node.before_us.value_or(0.0) / longest, 100.0 * node.after_us.value_or(0.0) / longest);
+  }
+  out += "</table></div>\n";
+  if (report.nodes.size() > kShown) {
+    out += fmt::format("<p class=soft>the {} longest of {}; all are in report.json</p>\n", kShown, report.nodes.size());
+  }
+  return out;
+}
+
+std::string facts(const std::string& title, const std::map<std::string, std::string>& entries) {
+  if (entries.empty()) {
+    return {};
+  }
+  std::string out = fmt::format("<h2>{}</h2>\n<dl>\n", escape(title));
+  for (const auto& [key, value] : entries) {
+    out += fmt::format("<dt>{}</dt><dd><code>{}</code></dd>\n", escape(key), escape(value));
+  }
+  return out + "</dl>\n";
+}
+
+}  // namespace
+
+std::string to_html(const Report& report) {
+  std::string out = "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
+                    "content=\"width=device-width,initial-scale=1\"><title>Tempera report</title><style>";
+  out += kStyle;
+  out += fmt::format("</style></head><body><main>\n<h1>Tempera report</h1>\n<p class=soft><code>{}</code><br>{}</p>\n<p class=lead>{}</p>\n",
+                     escape(report.command), escape(report.created), escape(report.summary));
+  for (const std::string& note : report.notes) {
+    out += fmt::format("<div class=note>{}</div>\n", escape(note));
+  }
+  out += cards(report) + candidate_table(report) + picture_rows(report) + pass_list(report) + node_table(report);
+  std::map<std::string, std::string> files = {{"model", fmt::format("{} (sha256 {})", report.model.path, report.model.sha256)},
+                                              {"settings", "sha256 " + report.settings_sha256}};
+  if (!report.data.path.empty()) {
+    files["data"] = fmt::format("{} (sha256 {})", report.data.path, report.data.sha256);
+  }
+  if (!report.output.path.empty()) {
+    files["result"] = fmt::format("{} (sha256 {})", report.output.path, report.output.sha256);
+  }
+  for (const auto& [part, count] : report.samples) {
+    files["samples for " + part] = std::to_string(count);
+  }
+  out += facts("How to run the result", report.deploy) + facts("Files and data", files) + facts("Settings", report.settings) +
+         facts("Machine", report.machine) + facts("Versions", report.versions);
+  return out + "</main></body></html>\n";
+}
+
+}  // namespace tempera::report

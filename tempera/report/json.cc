@@ -1,0 +1,95 @@
+#include <nlohmann/json.hpp>
+
+#include "tempera/report/report.h"
+
+namespace tempera::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const Fingerprint& f) { return {{"path", f.path}, {"sha256", f.sha256}, {"bytes", f.bytes}}; }
+
+Json json_of(const Latency& l) {
+  return {{"min_ms", l.min_ms}, {"median_ms", l.median_ms}, {"p95_ms", l.p95_ms}, {"p99_ms", l.p99_ms}, {"runs", l.runs}};
+}
+
+Json json_of(const Speedup& s) {
+  return {{"median", s.median}, {"lower95", s.lower95}, {"noise", s.noise}, {"pairs", s.pairs}, {"faster", s.faster}};
+}
+
+Json json_of(const Loss& l) {
+  Json json = {{"output", l.output}, {"metric", l.metric},         {"unit", l.unit},   {"value", l.value},
+               {"worst", l.worst},   {"worst_sample", l.worst_sample}, {"limit", l.limit}, {"within", l.within}};
+  json["baseline"] = l.baseline.has_value() ? Json(*l.baseline) : Json(nullptr);
+  return json;
+}
+
+template <typename T>
+Json list_of(const std::vector<T>& items) {
+  Json list = Json::array();
+  for (const T& item : items) {
+    list.push_back(json_of(item));
+  }
+  return list;
+}
+
+Json json_of(const Candidate& c) {
+  return {{"name", c.name},
+          {"engine", c.engine},
+          {"precision", c.precision},
+          {"threads", c.threads},
+          {"rewritten", c.rewritten},
+          {"file_bytes", c.file_bytes},
+          {"peak_memory_bytes", c.peak_memory_bytes},
+          {"load_ms", c.load_ms},
+          {"latency", json_of(c.latency)},
+          {"speedup", json_of(c.speedup)},
+          {"losses", list_of(c.losses)},
+          {"chosen", c.chosen},
+          {"verdict", c.verdict}};
+}
+
+Json json_of(const Site& s) { return {{"node", s.node}, {"text", s.text}}; }
+
+Json json_of(const PassRecord& p) {
+  return {{"name", p.name},
+          {"time_ms", p.time_ms},
+          {"rewrites", list_of(p.rewrites)},
+          {"skipped", list_of(p.skipped)},
+          {"reverted", p.reverted}};
+}
+
+Json json_of(const NodeRecord& n) {
+  Json json = {{"node", n.node}, {"op_type", n.op_type}, {"kernel", n.kernel}};
+  json["before_us"] = n.before_us.has_value() ? Json(*n.before_us) : Json(nullptr);
+  json["after_us"] = n.after_us.has_value() ? Json(*n.after_us) : Json(nullptr);
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const Report& r) {
+  const Json json = {{"schema", "tempera.report"},
+                     {"version", kSchemaVersion},
+                     {"command", r.command},
+                     {"created", r.created},
+                     {"versions", r.versions},
+                     {"machine", r.machine},
+                     {"model", json_of(r.model)},
+                     {"data", json_of(r.data)},
+                     {"output", json_of(r.output)},
+                     {"settings", r.settings},
+                     {"settings_sha256", r.settings_sha256},
+                     {"deploy", r.deploy},
+                     {"samples", r.samples},
+                     {"changed", r.changed},
+                     {"verified", r.verified},
+                     {"summary", r.summary},
+                     {"candidates", list_of(r.candidates)},
+                     {"passes", list_of(r.passes)},
+                     {"nodes", list_of(r.nodes)},
+                     {"notes", r.notes}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tempera::report

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tempera::report {
+
+/// Version of the JSON schema; raised when a field changes its meaning or goes.
+inline constexpr int kSchemaVersion = 1;
+
+/// A file or folder by its content.
+struct Fingerprint {
+  std::string path;
+  std::string sha256;
+  std::int64_t bytes = 0;
+};
+
+/// Latency of one run, milliseconds.
+struct Latency {
+  double min_ms = 0.0;
+  double median_ms = 0.0;
+  double p95_ms = 0.0;
+  double p99_ms = 0.0;
+  std::int64_t runs = 0;
+};
+
+/// How much faster than the baseline, from interleaved pairs (ratio = baseline / this; above 1 is faster).
+struct Speedup {
+  double median = 1.0;
+  double lower95 = 1.0;  ///< lower 95 % bound of the median ratio
+  double noise = 1.0;    ///< the same bound's mirror for the baseline against itself: what chance alone gives
+  std::int64_t pairs = 0;
+  bool faster = false;   ///< lower95 above both 1 and noise
+};
+
+/// One measure of one output over the held-out samples.
+struct Loss {
+  std::string output;
+  std::string metric;          ///< "relative_l2", "psnr_y", "top1_agreement", ...
+  std::string unit;            ///< "", "dB", "%"
+  double value = 0.0;          ///< mean over samples
+  double worst = 0.0;
+  std::string worst_sample;    ///< the sample's name
+  std::optional<double> baseline;  ///< the original's own value when the metric compares with labels
+  double limit = 0.0;          ///< what the budget allows
+  bool within = true;
+};
+
+/// A model with the settings it runs under, as measured.
+struct Candidate {
+  std::string name;  ///< "original f32", "rewritten bf16"
+  std::string engine;
+  std::string precision;
+  int threads = 0;
+  bool rewritten = false;
+  std::int64_t file_bytes = 0;
+  std::int64_t peak_memory_bytes = 0;  ///< resident, of a process that loads and runs only this
+  double load_ms = 0.0;                ///< read, compile and first run
+  Latency latency;
+  Speedup speedup;
+  std::vector<Loss> losses;
+  bool chosen = false;
+  std::string verdict;  ///< why it was chosen or not, one sentence
+};
+
+struct Site {
+  std::string node;
+  std::string text;
+};
+
+/// What one pass did.
+struct PassRecord {
+  std::string name;
+  double time_ms = 0.0;
+  std::vector<Site> rewrites;
+  std::vector<Site> skipped;
+  std::string reverted;  ///< why its effect was taken back; empty: kept
+};
+
+/// Time in one node, microseconds; empty on the side where it does not exist.
+struct NodeRecord {
+  std::string node;
+  std::string op_type;
+  std::string kernel;
+  std::optional<double> before_us;
+  std::optional<double> after_us;
+};
+
+/// A picture row of the page: the same crop before and after, and their difference magnified. PNG files' bytes.
+struct Picture {
+  std::string sample;
+  std::string input_png;
+  std::string before_png;
+  std::string after_png;
+  std::string difference_png;
+  double difference_gain = 1.0;
+};
+
+/// Everything `optimize` claims, with what is needed to repeat it.
+struct Report {
+  std::string command;
+  std::string created;  ///< ISO 8601, UTC
+  std::map<std::string, std::string> versions;   ///< "tempera", "openvino", "torch", "onnx"
+  std::map<std::string, std::string> machine;    ///< "cpu", "features", "cores", "memory"
+  Fingerprint model;
+  Fingerprint data;
+  Fingerprint output;
+  std::string settings_sha256;                   ///< of the settings below
+  std::map<std::string, std::string> settings;   ///< options as resolved
+  std::map<std::string, std::string> deploy;     ///< engine, precision, threads, shapes: how to run the result
+  std::map<std::string, std::int64_t> samples;   ///< "calibrate", "search", "verify"
+  bool changed = false;
+  bool verified = false;  ///< losses below were measured on held-out data with the written file
+  std::string summary;    ///< one sentence: what was gained, or why the original stayed
+  std::vector<Candidate> candidates;  ///< the first is the baseline
+  std::vector<PassRecord> passes;
+  std::vector<NodeRecord> nodes;
+  std::vector<Picture> pictures;      ///< on the page, not in the JSON
+  std::vector<std::string> notes;     ///< fallbacks, warnings, what was not claimed and why
+};
+
+/// The report as JSON text (schema "tempera.report", version kSchemaVersion).
+[[nodiscard]] std::string to_json(const Report& report);
+
+/// One self-contained page: no script, no outside resource.
+[[nodiscard]] std::string to_html(const Report& report);
+
+/// The table for a terminal. \param color  ANSI colours
+[[nodiscard]] std::string to_table(const Report& report, bool color);
+
+/// "11.3 MB", "912 kB": decimal units, three digits.
+[[nodiscard]] std::string human_bytes(std::int64_t bytes);
+
+}  // namespace tempera::report
