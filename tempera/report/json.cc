@@ -7,6 +7,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Declared ahead, so that list_of finds all of them.
+Json json_of(const Loss& l);
+Json json_of(const Candidate& c);
+Json json_of(const Site& s);
+Json json_of(const PassRecord& p);
+Json json_of(const NodeRecord& n);
+
+template <typename T>
+Json list_of(const std::vector<T>& items) {
+  Json list = Json::array();
+  for (const T& item : items) {
+    list.push_back(json_of(item));
+  }
+  return list;
+}
+
 Json json_of(const Fingerprint& f) { return {{"path", f.path}, {"sha256", f.sha256}, {"bytes", f.bytes}}; }
 
 Json json_of(const Latency& l) {
@@ -22,15 +38,6 @@ Json json_of(const Loss& l) {
                {"worst", l.worst},   {"worst_sample", l.worst_sample}, {"limit", l.limit}, {"within", l.within}};
   json["baseline"] = l.baseline.has_value() ? Json(*l.baseline) : Json(nullptr);
   return json;
-}
-
-template <typename T>
-Json list_of(const std::vector<T>& items) {
-  Json list = Json::array();
-  for (const T& item : items) {
-    list.push_back(json_of(item));
-  }
-  return list;
 }
 
 Json json_of(const Candidate& c) {
