@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tempera {
+
+/// The whole of a regular file.
+///
+/// \param max_bytes  larger files are refused before anything is allocated
+/// \throws Error{kNotFound} when there is no such file, Error{kIo} when it cannot be read or is too large
+[[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& path,
+                                               std::size_t max_bytes = std::size_t{2} << 30);
+[[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes = std::size_t{16} << 20);
+
+/// A file's bytes mapped into memory, private and read-only; unmapped when the last copy of `data` goes.
+/// A file cut short by another process while mapped faults on access, as with any mapping.
+struct MappedFile {
+  std::shared_ptr<const std::byte> data;
+  std::size_t size = 0;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {data.get(), size}; }
+  /// A part of the mapping that keeps it alive. \throws Error{kInvalidArgument} when it lies outside.
+  [[nodiscard]] std::shared_ptr<const std::byte> slice(std::size_t offset, std::size_t length) const;
+};
+/// \throws Error{kNotFound, kIo}
+[[nodiscard]] MappedFile map_file(const std::filesystem::path& path);
+
+/// Writes a file that appears whole or not at all: the bytes go to a temporary file in the same folder, which replaces
+/// `path` in commit(). Without commit() nothing is left behind.
+class AtomicFile {
+ public:
+  /// Creates missing parent folders. \throws Error{kIo}
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// \throws Error{kIo}, for example on a full disk
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+  /// Flushes to disk and renames. \throws Error{kIo}
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+/// The whole content through an AtomicFile. \throws Error{kIo}
+void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_text_file(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace tempera
