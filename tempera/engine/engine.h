@@ -51,11 +51,13 @@ struct Port {
 
 /// Time spent in one node during the last run.
 struct NodeTime {
-  std::string node;         ///< name of the node in the graph as given; the engine's own layer name when it maps to none
+  std::string node;         ///< name of the node in the graph as given (its first output's when it has none); the engine's
+                            ///< own layer name when it maps to none
   std::string op_type;      ///< as the engine calls it
   std::string kernel;       ///< implementation and its precision, "brgconv_avx512_amx_bf16"
   double time_us = 0.0;
   bool from_model = false;  ///< maps to a node of the graph (else inserted by the engine: reorders, conversions)
+  std::vector<std::string> fused;  ///< further nodes of the graph computed within it
 };
 
 /// A compiled model, ready to run. One run at a time; several sessions may run at once.
