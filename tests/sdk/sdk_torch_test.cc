@@ -1,6 +1,7 @@
 // Torch is in a file of its own: the precompiled header and the ONNX headers do not meet.
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
 
 namespace {
 
