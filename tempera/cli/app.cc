@@ -1,0 +1,107 @@
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "tempera/base/error.h"
+#include "tempera/cli/command.h"
+#include "tempera/cli/versions.h"
+
+namespace tempera::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"optimize", "make a model faster and prove it: the main job", add_optimize},
+    {"run", "run a model on files and write its outputs", add_run},
+    {"inspect", "operators, parameters, FLOPs, shapes, and what each engine supports", add_inspect},
+    {"compare", "same inputs through two models or engines: where do they differ", add_compare},
+    {"bench", "latency, throughput, memory and load time, against the machine's ceilings", add_bench},
+    {"doctor", "what is installed and what this CPU can do", add_doctor},
+    {"completion", "print a completion script for bash, zsh or fish", add_completion},
+};
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    names.emplace_back(command.name);
+  }
+  return names;
+}
+
+// CLI11's own text says what is wrong; unknown words get the nearest names too.
+Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* active = &app;
+  for (const CLI::App* sub : app.get_subcommands()) {
+    active = sub;
+  }
+  const std::string help = active == &app ? "tempera --help" : fmt::format("tempera {} --help", active->get_name());
+  if (error.get_name() == "ExtrasError") {
+    const std::vector<std::string> extras = app.remaining(true);
+    const std::string first = extras.empty() ? std::string() : extras.front();
+    if (first.rfind("-", 0) == 0) {
+      const std::string word = first.substr(0, first.find('='));
+      return {ErrorCode::kInvalidArgument, unknown_name("option", word, option_names(*active)), help};
+    }
+    if (active == &app) {
+      return {ErrorCode::kInvalidArgument, unknown_name("command", first, command_names()), help};
+    }
+    return {ErrorCode::kInvalidArgument, fmt::format("unexpected argument '{}'", first), help};
+  }
+  std::string message = error.what();
+  message = message.substr(0, message.find('\n'));
+  if (message.rfind("A subcommand is required", 0) == 0) {
+    message = "a command is missing";
+  }
+  return {ErrorCode::kInvalidArgument, message, help};
+}
+
+int report(const Error& error) {
+  std::fputs(error.text().c_str(), stderr);
+  return exit_code(error.code());
+}
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+int run(int argc, const char* const* argv) {
+  CLI::App app("Tempera makes trained models small and fast, proves what that cost in quality, and runs them.", "tempera");
+  app.set_version_flag("--version", [] { return version_text(); }, "print versions and exit");
+  app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error&) { return std::string(); });
+  app.footer("Each command explains itself: tempera COMMAND --help");
+  for (const Command& command : kCommands) {
+    command.add(*app.add_subcommand(std::string(command.name), std::string(command.summary)));
+  }
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // --help, --version
+      return app.exit(error);
+    }
+    return report(usage_error(app, error));
+  } catch (const Error& error) {
+    return report(error);
+  } catch (const std::bad_alloc&) {
+    return report({ErrorCode::kOutOfMemory, "not enough memory", "use a smaller input, batch or --tile"});
+  } catch (const std::exception& error) {
+    return report({ErrorCode::kInternal, error.what(), "this is a fault of tempera: please report it with the command"});
+  }
+}
+
+}  // namespace tempera::cli
