@@ -1,36 +1,17 @@
 #pragma once
 
-#include <string>
-#include <string_view>
-
-#include "tempera/base/error.h"
+#include "tempera/base/cancel.h"
+#include "tempera/base/log.h"
+#include "tempera/base/progress.h"
 
 namespace tempera {
 
-/// What long work tells its caller and asks of it. This base is silent and never cancels; the command line shows bars.
-/// Methods may be called from any thread.
-class Host {
- public:
-  virtual ~Host() = default;
-
-  virtual void info(const std::string& message) { (void)message; }
-  virtual void warn(const std::string& message) { (void)message; }
-
-  /// \param done,total  in any one unit; total 0 when unknown
-  virtual void progress(std::string_view stage, double done, double total) {
-    (void)stage;
-    (void)done;
-    (void)total;
-  }
-
-  [[nodiscard]] virtual bool cancelled() const { return false; }
-
-  /// \throws Error{kCancelled}
-  void check_cancelled() const {
-    if (cancelled()) {
-      throw Error(ErrorCode::kCancelled, "interrupted");
-    }
-  }
+/// What long work is given by its caller: where remarks go, who is told how far it has come, and who may stop it.
+/// Holds references; the caller keeps them alive for the call.
+struct Host {
+  Logger& log;
+  Progress& progress;
+  CancelToken cancel;
 };
 
 }  // namespace tempera

@@ -38,23 +38,21 @@ enum SharedSet : unsigned { kEngineOptions = 1U, kSeedOption = 2U, kTargetOption
 /// The options as the engine takes them. \throws Error{kInvalidArgument} for an unknown precision
 [[nodiscard]] engine::CompileOptions compile_options(const SharedOptions& options);
 
-/// Progress and messages on stderr; a bar with rate and remaining time on a terminal, a line every few seconds
-/// elsewhere. Catches SIGINT and SIGTERM while it lives: the first asks the work to stop, the second ends the process.
-class TerminalHost : public Host {
+/// Progress and messages on stderr as the options ask. SIGINT and SIGTERM ask the work to stop while it lives; a second
+/// one ends the process.
+class Terminal {
  public:
-  explicit TerminalHost(const SharedOptions& options);
-  ~TerminalHost() override;
-  TerminalHost(const TerminalHost&) = delete;
-  TerminalHost& operator=(const TerminalHost&) = delete;
+  explicit Terminal(const SharedOptions& options);
+  ~Terminal();
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
 
-  void info(const std::string& message) override;
-  void warn(const std::string& message) override;
-  void progress(std::string_view stage, double done, double total) override;
-  [[nodiscard]] bool cancelled() const override;
+  [[nodiscard]] Host host() { return {*log_, *progress_, cancel_}; }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<Logger> log_;
+  std::unique_ptr<Progress> progress_;
+  CancelToken cancel_;
 };
 
 /// Whether stdout may carry colours: a terminal, and NO_COLOR unset or empty.

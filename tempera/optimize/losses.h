@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tempera/base/host.h"
+#include "tempera/engine/engine.h"
+#include "tempera/optimize/subject.h"
+#include "tempera/quality/loss_budget.h"
+
+namespace tempera::optimize {
+
+/// A compiled model under comparison.
+struct Contender {
+  std::string name;
+  engine::Session* session = nullptr;
+};
+
+/// Runs `reference` and every contender over the same samples, one sample at a time in constant memory.
+///
+/// \param indices  samples of the subject's dataset
+/// \return for each contender one OutputLoss for each output of the reference
+///   (a NaN or infinity that the reference does not have makes the loss infinite)
+/// \throws Error{kInvalidArgument} when outputs differ in shape
+[[nodiscard]] std::vector<std::vector<quality::OutputLoss>> measure_losses(const Subject& subject,
+                                                                           engine::Session& reference,
+                                                                           const std::vector<Contender>& contenders,
+                                                                           const std::vector<std::size_t>& indices,
+                                                                           int workers, const Host& host);
+
+}  // namespace tempera::optimize

@@ -1,0 +1,86 @@
+#include "tempera/optimize/subject.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tempera/base/error.h"
+#include "tempera/onnx/infer.h"
+#include "tempera/onnx/read.h"
+#include "tempera/quality/metrics.h"
+
+namespace tempera::optimize {
+namespace {
+
+// Shapes of the inputs when every sample has the same; looks at the first samples of each part, which bounds the time
+// spent on data that is read again later.
+std::map<std::string, graph::Dims> common_shapes(const Subject& subject) {
+  constexpr std::size_t kLookedAt = 8;
+  const std::vector<std::string> names = data::required_inputs(subject.model.graph);
+  std::map<std::string, graph::Dims> shapes;
+  const std::size_t count = subject.dataset->samples().size();
+  const std::size_t stride = std::max<std::size_t>(1, count / kLookedAt);
+  for (std::size_t i = 0; i < count; i += stride) {
+    const data::Sample sample = subject.dataset->load(i);
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      const auto [known, fresh] = shapes.emplace(names[k], sample.inputs.at(k).dims());
+      if (!fresh && known->second != sample.inputs[k].dims()) {
+        return {};
+      }
+    }
+  }
+  return shapes;
+}
+
+}  // namespace
+
+Subject load_subject(const SubjectOptions& options, const Host& host) {
+  Subject subject;
+  subject.path = options.model;
+  host.progress.begin("reading the model", 0);
+  subject.model = onnx::read_model(options.model);
+  try {
+    const std::vector<std::string> metrics = quality::metric_names();
+    if (options.recipe.empty()) {
+      subject.recipe = data::recipe_for(options.model, subject.model.graph, metrics);
+    } else {
+      subject.recipe = data::read_recipe(options.recipe, metrics);
+      data::check_recipe(subject.recipe, subject.model.graph);
+    }
+    for (const std::string& guess : subject.recipe.guesses) {
+      host.log.info(guess);
+    }
+    data::DatasetOptions dataset_options;
+    dataset_options.seed = options.seed;
+    subject.random_data = options.data.empty();
+    host.progress.begin("reading the data", 0);
+    subject.dataset = subject.random_data
+                          ? data::random_dataset(subject.recipe, subject.model.graph, dataset_options)
+                          : data::open_dataset(options.data, subject.recipe, subject.model.graph, dataset_options);
+    subject.split = data::split_three(*subject.dataset);
+    subject.fixed_shapes = !subject.recipe.deploy.shapes.empty();
+    subject.input_shapes = subject.fixed_shapes ? subject.recipe.deploy.shapes : common_shapes(subject);
+    onnx::infer_types(subject.model, subject.recipe.deploy.shapes);
+  } catch (Error& error) {
+    error.in(fmt::format("model {}", options.model.string()));
+    throw;
+  }
+  host.progress.end();
+  return subject;
+}
+
+std::vector<graph::Tensor> arrange_inputs(const data::Sample& sample, const graph::Graph& graph,
+                                          const std::vector<std::string>& names) {
+  const std::vector<std::string> held = data::required_inputs(graph);
+  TEMPERA_CHECK(held.size() == sample.inputs.size(), fmt::format("sample '{}' does not fit the graph", sample.name));
+  std::vector<graph::Tensor> inputs;
+  inputs.reserve(names.size());
+  for (const std::string& name : names) {
+    const auto found = std::find(held.begin(), held.end(), name);
+    TEMPERA_CHECK(found != held.end(), fmt::format("the session wants an input '{}' that samples lack", name));
+    inputs.push_back(sample.inputs[static_cast<std::size_t>(found - held.begin())]);
+  }
+  return inputs;
+}
+
+}  // namespace tempera::optimize

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tempera/base/host.h"
+#include "tempera/data/dataset.h"
+#include "tempera/data/recipe.h"
+#include "tempera/data/split.h"
+#include "tempera/graph/model.h"
+
+namespace tempera::optimize {
+
+/// What a flow works on: the model as read, how to feed it, and the data in three disjoint parts.
+struct Subject {
+  std::filesystem::path path;
+  graph::Model model;  ///< as read, with types inferred for the deploy shapes
+  data::Recipe recipe;
+  std::unique_ptr<data::Dataset> dataset;
+  data::Split split;
+  bool random_data = false;   ///< data were made up: losses show that rewrites are right, nothing about quality
+  bool fixed_shapes = false;  ///< the recipe fixes the shapes: rewrites may rely on them, and the written file has them
+  /// Shapes to compile for: the recipe's, else those that all samples share (the file then stays dynamic); else empty.
+  std::map<std::string, graph::Dims> input_shapes;
+};
+
+struct SubjectOptions {
+  std::filesystem::path model;
+  std::vector<std::filesystem::path> data;  ///< files and folders; empty: seeded random inputs
+  std::filesystem::path recipe;             ///< empty: the sidecar, else a guess
+  std::uint64_t seed = 0;
+  int workers = 0;                          ///< 0: min(8, cores)
+};
+
+/// Reads model, recipe and data. Shapes are fixed where the recipe says so, or where all samples agree.
+/// \throws what reading them throws, with the model as outermost frame
+[[nodiscard]] Subject load_subject(const SubjectOptions& options, const Host& host);
+
+/// Inputs of `sample` in the order of `names`, which are the session's; a sample holds those of required_inputs().
+[[nodiscard]] std::vector<graph::Tensor> arrange_inputs(const data::Sample& sample, const graph::Graph& graph,
+                                                        const std::vector<std::string>& names);
+
+}  // namespace tempera::optimize
