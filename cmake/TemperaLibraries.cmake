@@ -1,9 +1,10 @@
 # Libraries from the system, as targets: fmt::fmt, spdlog::spdlog, nlohmann_json::nlohmann_json,
-# tomlplusplus::tomlplusplus, CLI11::CLI11, tempera_sdk::vips, ZLIB::ZLIB, Threads::Threads,
+# tomlplusplus::tomlplusplus, CLI11::CLI11, tempera_sdk::vips, ZLIB::ZLIB, OpenSSL::Crypto, Threads::Threads,
 # GTest::gmock_main, benchmark::benchmark.
 
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)

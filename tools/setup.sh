@@ -65,7 +65,7 @@ packages=(
   libprotobuf-dev protobuf-compiler                           # the ONNX file format
   libcli11-dev libfmt-dev libspdlog-dev                       # command line, text, log
   nlohmann-json3-dev libtomlplusplus-dev                      # reports, recipes
-  libvips-dev zlib1g-dev                                      # images, npz
+  libvips-dev zlib1g-dev libssl-dev                           # images, npz, hashes
   libgtest-dev libgmock-dev libbenchmark-dev                  # tests and benches
 )
 

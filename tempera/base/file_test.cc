@@ -1,0 +1,106 @@
+#include "tempera/base/file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "tempera/base/error.h"
+
+namespace tempera {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("tempera_file_test_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::size_t file_count() const { return std::distance(fs::directory_iterator(folder_), fs::directory_iterator()); }
+
+  fs::path folder_;
+};
+
+std::optional<ErrorCode> code_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return std::nullopt;
+}
+
+TEST_F(FileTest, WriteReplacesTheFileAndCreatesFolders) {
+  const fs::path path = folder_ / "a" / "b.txt";
+  write_text_file(path, "first");
+  write_text_file(path, "second");
+  EXPECT_EQ(read_text_file(path), "second");
+  EXPECT_EQ(std::distance(fs::directory_iterator(path.parent_path()), fs::directory_iterator()), 1);
+}
+
+TEST_F(FileTest, WithoutCommitTheOldContentStaysAndNothingIsLeft) {
+  const fs::path path = folder_ / "x";
+  write_text_file(path, "old");
+  {
+    AtomicFile file(path);
+    file.write("half of the new");
+  }
+  EXPECT_EQ(read_text_file(path), "old");
+  EXPECT_EQ(file_count(), 1U);
+}
+
+TEST_F(FileTest, NewFilesHaveOrdinaryPermissions) {
+  const fs::path path = folder_ / "x";
+  write_text_file(path, "x");
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  struct stat status = {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0666 & ~mask);
+}
+
+TEST_F(FileTest, MissingFilesFoldersAndLimitsAreNamed) {
+  EXPECT_EQ(code_of([&] { (void)read_file(folder_ / "none"); }), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of([&] { (void)map_file(folder_ / "none"); }), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of([&] { (void)read_file(folder_); }), ErrorCode::kIo);
+  write_text_file(folder_ / "x", "12345");
+  EXPECT_EQ(code_of([&] { (void)read_file(folder_ / "x", 4); }), ErrorCode::kIo);
+  EXPECT_EQ(read_file(folder_ / "x", 5).size(), 5U);
+  EXPECT_EQ(code_of([&] { write_text_file(folder_ / "x" / "y", "a file is no folder"); }), ErrorCode::kIo);
+}
+
+TEST_F(FileTest, FifoIsRefusedInsteadOfWaitedFor) {
+  const fs::path path = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(code_of([&] { (void)read_file(path); }), ErrorCode::kIo);
+}
+
+TEST_F(FileTest, MappingEqualsContentAndSlicesOutliveIt) {
+  write_text_file(folder_ / "x", "hello world");
+  std::shared_ptr<const std::byte> slice;
+  {
+    const MappedFile mapped = map_file(folder_ / "x");
+    ASSERT_EQ(mapped.size, 11U);
+    slice = mapped.slice(6, 5);
+    EXPECT_EQ(code_of([&] { (void)mapped.slice(7, 5); }), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { (void)mapped.slice(12, 0); }), ErrorCode::kInvalidArgument);
+  }
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(slice.get()), 5), "world");
+}
+
+TEST_F(FileTest, EmptyFileMapsToNoBytes) {
+  write_text_file(folder_ / "x", "");
+  EXPECT_TRUE(map_file(folder_ / "x").bytes().empty());
+  EXPECT_TRUE(read_file(folder_ / "x").empty());
+}
+
+}  // namespace
+}  // namespace tempera
