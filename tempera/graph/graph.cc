@@ -369,6 +369,11 @@ void Graph::set_name(NodeId id, std::string_view name) { mutable_node(id).name =
 void Graph::set_function_path(NodeId id, std::string path) { mutable_node(id).function_path = std::move(path); }
 void Graph::set_type(ValueId id, ValueType type) { slot(id).value.type = std::move(type); }
 void Graph::set_origin(ValueId id, Origin origin) { slot(id).value.origin = std::move(origin); }
+void Graph::set_notes(ValueId id, std::string text, Metadata notes) {
+  Value& changed = slot(id).value;
+  changed.doc = std::move(text);
+  changed.metadata = std::move(notes);
+}
 
 void Graph::set_constant(ValueId id, Tensor tensor) {
   Value& changed = slot(id).value;

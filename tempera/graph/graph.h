@@ -176,6 +176,7 @@ class Graph {
   void set_type(ValueId id, ValueType type);
   void set_constant(ValueId id, Tensor tensor);  ///< replaces an initialiser's content
   void set_origin(ValueId id, Origin origin);
+  void set_notes(ValueId id, std::string doc, Metadata notes);
   void rename(ValueId id, std::string_view name);  ///< \throws Error{kInvalidArgument} when the name is taken
 
   /// A body to change in place. Captures changed through it are seen by this graph at once.
