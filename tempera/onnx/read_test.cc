@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tempera/base/error.h"
+#include "tempera/onnx/infer.h"
 #include "tempera/onnx/text.h"
 #include "tempera/onnx/write.h"
 
@@ -57,6 +58,13 @@ TEST(RealModels, SurviveReadingAndWriting) {
       const graph::Model again = read_model(out);
       EXPECT_TRUE(graph::same_graph(model.graph, again.graph, true));
       check_model(again);
+      graph::Model inferred = again;
+      infer_types(inferred);
+      graph::for_each_graph(inferred.graph, [](const graph::Graph& g) {
+        for (const graph::ValueId id : g.values()) {
+          EXPECT_NE(g.value(id).type.kind, graph::ValueType::Kind::kUnknown) << g.value(id).name;
+        }
+      });
     } catch (const Error& e) {
       ADD_FAILURE() << e.text();
     }

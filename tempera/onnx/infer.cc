@@ -1,0 +1,267 @@
+#include "tempera/onnx/infer.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <onnx/shape_inference/implementation.h>
+
+#include "tempera/base/error.h"
+#include "tempera/onnx/export.h"
+#include "tempera/onnx/problems.h"
+#include "tempera/onnx/tensor_proto.h"
+#include "tempera/onnx/type_proto.h"
+
+namespace tempera::onnx {
+namespace {
+
+using graph::Dim;
+using graph::Graph;
+using graph::Shape;
+using graph::ValueId;
+using graph::ValueType;
+
+// Initialisers from this size on are shown to the inference by type only: none that holds a shape is larger.
+constexpr std::int64_t kLargeBytes = 1024;
+constexpr int kMaxTypeDepth = 64;
+
+using Sizes = std::map<std::string, std::int64_t, std::less<>>;  // of symbolic dimensions
+
+// -- fixing inputs -------------------------------------------------------------------------------------------------------
+
+void bind_symbols(const std::string& input, const Shape& declared, const graph::Dims& given, Sizes& sizes) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("input '{}' is {}, which {} does not fit: {}", input,
+                                                         graph::to_string(declared), graph::to_string(given), why));
+  };
+  if (declared.size() != given.size()) {
+    refuse(fmt::format("it has {} dimensions", declared.size()));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (given[i] < 0) {
+      refuse("dimensions cannot be negative");
+    }
+    if (declared[i].fixed() && declared[i].value != given[i]) {
+      refuse(fmt::format("dimension {} is fixed to {}", i, declared[i].value));
+    }
+    if (!declared[i].symbol.empty() && sizes.emplace(declared[i].symbol, given[i]).first->second != given[i]) {
+      refuse(fmt::format("'{}' is {} elsewhere", declared[i].symbol, sizes.at(declared[i].symbol)));
+    }
+  }
+}
+
+ValueType with_sizes(ValueType type, const Sizes& sizes) {
+  if (type.shape.has_value()) {
+    for (Dim& dim : *type.shape) {
+      const auto size = dim.symbol.empty() ? sizes.end() : sizes.find(dim.symbol);
+      if (size != sizes.end()) {
+        dim.value = size->second;
+        dim.symbol.clear();
+      }
+    }
+  }
+  if (type.inner != nullptr) {
+    type.inner = std::make_shared<const ValueType>(with_sizes(*type.inner, sizes));
+  }
+  return type;
+}
+
+void fix_inputs(Graph& main, const std::map<std::string, graph::Dims>& input_shapes) {
+  Sizes sizes;
+  std::vector<std::pair<ValueId, ValueType>> fixed;
+  for (const auto& [name, dims] : input_shapes) {
+    const auto found = std::find_if(main.inputs().begin(), main.inputs().end(),
+                                    [&, &wanted = name](ValueId id) { return main.value(id).name == wanted; });
+    if (found == main.inputs().end()) {
+      std::vector<std::string> known;
+      for (const ValueId id : main.inputs()) {
+        known.push_back(main.value(id).name);
+      }
+      throw Error(ErrorCode::kNotFound, unknown_name("input", name, known));
+    }
+    ValueType type = main.value(*found).type;
+    if (!type.is_tensor()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("input '{}' is {} and has no dimensions to fix", name, graph::to_string(type)));
+    }
+    if (type.shape.has_value()) {
+      bind_symbols(name, *type.shape, dims, sizes);
+    }
+    type.shape = graph::shape_of(dims);
+    fixed.emplace_back(*found, std::move(type));
+  }
+  for (auto& [id, type] : fixed) {
+    main.set_type(id, std::move(type));
+  }
+  if (!sizes.empty()) {
+    graph::for_each_graph(main, [&](Graph& g) {
+      for (const ValueId id : g.values()) {
+        g.set_type(id, with_sizes(g.value(id).type, sizes));
+      }
+    });
+  }
+}
+
+// -- inference -------------------------------------------------------------------------------------------------------------
+
+// The message without the library's own labels.
+std::string cleaned(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.substr(at).starts_with("[ShapeInferenceError] ") || text.substr(at).starts_with("[TypeInferenceError] ")) {
+      at = text.find("] ", at) + 2;
+    } else if (text.substr(at).starts_with("Inference error(s): ")) {
+      at += std::string_view("Inference error(s): ").size();
+    } else {
+      out += text[at++];
+    }
+  }
+  while (!out.empty() && (out.back() == '\n' || out.back() == ' ')) {
+    out.pop_back();
+  }
+  return out;
+}
+
+void run_inference(pb::ModelProto& proto) {
+  const pb::ShapeInferenceOptions strict(/*check_type=*/true, /*strict_mode=*/1, /*data_prop=*/true);
+  std::unordered_map<std::string, pb::TensorShapeProto> data;
+  pb::shape_inference::InferShapes(proto, pb::OpSchemaRegistry::Instance(), strict, &data);
+}
+
+// Removes what the file declares of values whose types can be inferred: everything but the outputs of operators that
+// the library does not know.
+void drop_declared(pb::GraphProto& proto) {
+  std::set<std::string_view> kept;
+  for (pb::NodeProto& node : *proto.mutable_node()) {
+    if (!node.domain().empty()) {
+      kept.insert(node.output().begin(), node.output().end());
+    }
+    for (pb::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) {
+        drop_declared(*attribute.mutable_g());
+      }
+      for (pb::GraphProto& body : *attribute.mutable_graphs()) {
+        drop_declared(body);
+      }
+    }
+  }
+  auto& infos = *proto.mutable_value_info();
+  infos.erase(std::remove_if(infos.begin(), infos.end(),
+                             [&](const pb::ValueInfoProto& info) { return kept.count(info.name()) == 0; }),
+              infos.end());
+  for (pb::ValueInfoProto& output : *proto.mutable_output()) {
+    if (kept.count(output.name()) == 0) {
+      output.clear_type();
+    }
+  }
+}
+
+// -- taking the result over --------------------------------------------------------------------------------------------------
+
+class Taker {
+ public:
+  explicit Taker(const Exported& exported) : names_(exported.names) {}
+
+  void take(Graph& g, const pb::GraphProto& proto, bool is_main) {
+    std::unordered_map<std::string_view, const pb::TypeProto*> types;
+    const auto note = [&](const google::protobuf::RepeatedPtrField<pb::ValueInfoProto>& infos) {
+      for (const pb::ValueInfoProto& info : infos) {
+        if (info.has_type() && info.type().value_case() != pb::TypeProto::VALUE_NOT_SET) {
+          types.insert_or_assign(info.name(), &info.type());
+        }
+      }
+    };
+    note(proto.value_info());
+    note(proto.output());
+    if (!is_main) {
+      note(proto.input());
+    }
+    const std::vector<std::string>& names = names_.at(&g);
+    for (const ValueId id : g.values()) {
+      const graph::Value& value = g.value(id);
+      const auto found = types.find(names.at(id.index));
+      if (value.constant.has_value() || (is_main && value.is_input) || found == types.end() || g.is_capture(id)) {
+        continue;
+      }
+      g.set_type(id, type_from(*found->second, kMaxTypeDepth));
+    }
+    take_bodies(g, proto);
+  }
+
+ private:
+  void take_bodies(Graph& g, const pb::GraphProto& proto) {
+    std::unordered_map<std::string_view, const pb::NodeProto*> makers;  // nodes with bodies, by their first output
+    for (const pb::NodeProto& node : proto.node()) {
+      const bool has_body = std::any_of(node.attribute().begin(), node.attribute().end(), [](const auto& attribute) {
+        return attribute.has_g() || attribute.graphs_size() > 0;
+      });
+      const auto named = std::find_if(node.output().begin(), node.output().end(), [](const auto& n) { return !n.empty(); });
+      if (has_body && named != node.output().end()) {
+        makers.emplace(*named, &node);
+      }
+    }
+    for (const graph::NodeId id : g.nodes()) {
+      const auto& outputs = g.node(id).outputs;
+      const auto first = std::find_if(outputs.begin(), outputs.end(), [](ValueId out) { return out.valid(); });
+      if (first == outputs.end()) {
+        continue;
+      }
+      const auto maker = makers.find(names_.at(&g).at(first->index));
+      if (maker == makers.end()) {
+        continue;
+      }
+      for (const pb::AttributeProto& attribute : maker->second->attribute()) {
+        if (attribute.has_g()) {
+          take_body(g, g.body(id, attribute.name()), attribute.g());
+        }
+        for (int i = 0; i < attribute.graphs_size(); ++i) {
+          take_body(g, g.body(id, attribute.name(), static_cast<std::size_t>(i)), attribute.graphs(i));
+        }
+      }
+    }
+  }
+
+  void take_body(const Graph& outer, Graph& body, const pb::GraphProto& proto) {
+    for (const graph::Capture& capture : body.captures()) {
+      body.set_type(capture.inner, outer.value(capture.outer).type);
+    }
+    take(body, proto, false);
+  }
+
+  const std::map<const Graph*, std::vector<std::string>>& names_;
+};
+
+}  // namespace
+
+void infer_types(graph::Model& model, const std::map<std::string, graph::Dims>& input_shapes) {
+  fix_inputs(model.graph, input_shapes);
+  ExportOptions options;
+  options.inputs_from_bytes = kLargeBytes;
+  options.store = [](const graph::Tensor& tensor, Place, pb::TensorProto& proto) {
+    // Large constants of nodes and bodies stay without content, too; floats are never read by the inference.
+    if (static_cast<std::int64_t>(tensor.bytes().size()) < kLargeBytes || !numeric::is_float(tensor.type())) {
+      proto.set_raw_data(std::string(as_text(tensor.bytes())));
+    }
+  };
+  Exported exported = export_model(model, options);
+  try {
+    pb::ModelProto attempt = exported.proto;
+    try {
+      run_inference(attempt);
+    } catch (const std::exception&) {
+      // Types that an exporter wrote down are at times wrong, and no engine minds: what follows from the inputs counts.
+      attempt = exported.proto;
+      drop_declared(*attempt.mutable_graph());
+      run_inference(attempt);
+    }
+    Taker(exported).take(model.graph, attempt.graph(), true);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(ErrorCode::kBadModel, fmt::format("types do not fit together: {}", cleaned(e.what())));
+  }
+}
+
+}  // namespace tempera::onnx
