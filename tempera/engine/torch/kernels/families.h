@@ -7,6 +7,14 @@
 /// One list a family, each defined in the file of that name; kernels.cc puts them together.
 namespace tempera::engine::aten {
 
+std::span<const Kernel> activation_kernels();
+std::span<const Kernel> attention_kernels();
+std::span<const Kernel> convolution_kernels();
 std::span<const Kernel> elementwise_kernels();
+std::span<const Kernel> matmul_kernels();
+std::span<const Kernel> normalization_kernels();
+std::span<const Kernel> pooling_kernels();
+std::span<const Kernel> recurrent_kernels();
+std::span<const Kernel> softmax_kernels();
 
 }  // namespace tempera::engine::aten

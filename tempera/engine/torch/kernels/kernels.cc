@@ -13,7 +13,15 @@ using Family = std::span<const Kernel> (*)();
 
 /// To add a family: its file, a line in families.h, a line here.
 constexpr Family kFamilies[] = {
+    activation_kernels,
+    attention_kernels,
+    convolution_kernels,
     elementwise_kernels,
+    matmul_kernels,
+    normalization_kernels,
+    pooling_kernels,
+    recurrent_kernels,
+    softmax_kernels,
 };
 
 using Table = std::map<std::pair<std::string_view, std::string_view>, const Kernel*>;
