@@ -120,8 +120,9 @@ endfunction()
 
 # tempera_add_test: any command as a ctest entry, with the environment that all tests share. A script is run as
 # COMMAND "${TEMPERA_TEST_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/x_test.py"; exit code 77 means skipped.
+# RUN_SERIAL keeps other tests from running beside it.
 function(tempera_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMMAND;LABELS;ENVIRONMENT;TIMEOUT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "RUN_SERIAL" "" "COMMAND;LABELS;ENVIRONMENT;TIMEOUT")
   tempera_reject_unknown("tempera_add_test(${name})" "${arg_UNPARSED_ARGUMENTS}" "")
   if(NOT TEMPERA_DEVELOPER_MODE)
     return()
@@ -135,6 +136,7 @@ function(tempera_add_test name)
   set(suppressions "${PROJECT_SOURCE_DIR}/tools/sanitizers")
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+    RUN_SERIAL ${arg_RUN_SERIAL}
     ENVIRONMENT "TEMPERA_SOURCE_DIR=${PROJECT_SOURCE_DIR};TEMPERA_BUILD_DIR=${PROJECT_BINARY_DIR};TEMPERA_PROGRAM=${PROJECT_BINARY_DIR}/tempera;TEMPERA_TEST_PYTHON=${TEMPERA_TEST_PYTHON};ASAN_OPTIONS=detect_container_overflow=0:strict_string_checks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp;UBSAN_OPTIONS=print_stacktrace=1:suppressions=${suppressions}/ubsan.supp;TSAN_OPTIONS=halt_on_error=1:suppressions=${suppressions}/tsan.supp;${arg_ENVIRONMENT}")
 endfunction()
 
@@ -146,4 +148,38 @@ function(tempera_program)
   add_executable(tempera_program ${arg_SOURCES})
   set_target_properties(tempera_program PROPERTIES OUTPUT_NAME tempera RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
   target_link_libraries(tempera_program PRIVATE tempera_build_flags ${deps})
+endfunction()
+
+# tempera_library: the public library, Tempera::tempera. Its own sources are its interface; what it takes from the rooms
+# stays hidden inside. Includes are <tempera/tempera.h> in both the build and the installed tree.
+function(tempera_library)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "DEPS;SOURCES")
+  tempera_reject_unknown("tempera_library" "${arg_UNPARSED_ARGUMENTS}" "${arg_KEYWORDS_MISSING_VALUES}")
+  tempera_resolve_targets(deps ${arg_DEPS})
+  add_library(tempera_library SHARED ${arg_SOURCES})
+  add_library(Tempera::tempera ALIAS tempera_library)
+  set_target_properties(tempera_library PROPERTIES OUTPUT_NAME tempera EXPORT_NAME tempera
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}" VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  target_compile_features(tempera_library PUBLIC cxx_std_20)
+  target_include_directories(tempera_library INTERFACE
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:include>")
+  # BUILD_LOCAL_INTERFACE would be the word for it from CMake 3.26 on: users of the library link none of these.
+  target_link_libraries(tempera_library PRIVATE "$<BUILD_INTERFACE:tempera_build_flags>")
+  foreach(dependency IN LISTS deps)
+    target_link_libraries(tempera_library PRIVATE "$<BUILD_INTERFACE:${dependency}>")
+  endforeach()
+  target_link_options(tempera_library PRIVATE -Wl,--exclude-libs,ALL)
+endfunction()
+
+# tempera_bench: a program under build/bench/, run by `make bench` and never by the tests.
+function(tempera_bench name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "DEPS;SOURCES")
+  tempera_reject_unknown("tempera_bench(${name})" "${arg_UNPARSED_ARGUMENTS}" "${arg_KEYWORDS_MISSING_VALUES}")
+  tempera_resolve_targets(deps ${arg_DEPS})
+  add_executable(tempera_${name} ${arg_SOURCES})
+  set_target_properties(tempera_${name} PROPERTIES OUTPUT_NAME "${name}" RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+  target_link_libraries(tempera_${name} PRIVATE tempera_build_flags ${deps})
+  if(arg_TORCH)
+    tempera_use_torch(tempera_${name})
+  endif()
 endfunction()

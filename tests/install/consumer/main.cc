@@ -1,0 +1,3 @@
+#include <tempera/tempera.h>
+
+int main() { return 0; }
