@@ -159,6 +159,13 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void AtomicFile::flush() {
+  TEMPERA_CHECK(descriptor_ >= 0, "a committed file cannot be flushed");
+  if (::fsync(descriptor_) != 0) {
+    throw Error(ErrorCode::kIo, fmt::format("cannot write '{}': {}", path_.string(), std::strerror(errno)));
+  }
+}
+
 void AtomicFile::commit() {
   TEMPERA_CHECK(descriptor_ >= 0, "a file can be committed only once");
   const bool flushed = ::fsync(descriptor_) == 0;

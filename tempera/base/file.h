@@ -45,6 +45,10 @@ class AtomicFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
+  /// Brings what was written to the disk, so that of a later commit() only the renaming can fail: for files that belong
+  /// together. \throws Error{kIo}
+  void flush();
+
   /// Flushes to disk and renames. \throws Error{kIo}
   void commit();
 

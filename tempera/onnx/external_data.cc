@@ -1,14 +1,7 @@
 #include "tempera/onnx/external_data.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -18,22 +11,6 @@
 namespace tempera::onnx {
 namespace fs = std::filesystem;
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) {
-      ::close(number_);
-    }
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const noexcept { return number_; }
-
- private:
-  int number_;
-};
 
 std::size_t number_from(const std::map<std::string, std::string>& entries, const std::string& key,
                         std::size_t fallback) {
@@ -57,31 +34,6 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 }
 
 }  // namespace
-
-MappedFile::MappedFile(const fs::path& path) {
-  // O_NONBLOCK: opening a pipe must not wait for a writer.
-  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (descriptor.get() < 0) {
-    const int reason = errno;
-    const bool absent = reason == ENOENT || reason == ENOTDIR;
-    throw Error(absent ? ErrorCode::kNotFound : ErrorCode::kIo,
-                fmt::format("cannot open '{}': {}", path.string(), std::strerror(reason)));
-  }
-  struct stat status = {};
-  if (::fstat(descriptor.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    throw Error(ErrorCode::kIo, fmt::format("'{}' is not a regular file", path.string()));
-  }
-  size_ = static_cast<std::size_t>(status.st_size);
-  if (size_ == 0) {
-    return;
-  }
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
-  if (address == MAP_FAILED) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot map '{}': {}", path.string(), std::strerror(errno)));
-  }
-  data_ = std::shared_ptr<const std::byte>(static_cast<const std::byte*>(address),
-                                           [address, size = size_](const std::byte*) { ::munmap(address, size); });
-}
 
 ExternalData::ExternalData(const fs::path& model, fs::path folder) : folder_(std::move(folder)) {
   std::error_code ignored;
@@ -120,7 +72,7 @@ const MappedFile& ExternalData::file(const std::string& location) {
   if (std::none_of(roots_.begin(), roots_.end(), [&](const fs::path& root) { return lies_in(real, root); })) {
     throw Error(ErrorCode::kBadModel, fmt::format("external file '{}' is a link that leaves the model's folder", shown));
   }
-  return files_.emplace(location, MappedFile(real)).first->second;
+  return files_.emplace(location, map_file(real)).first->second;
 }
 
 std::shared_ptr<const std::byte> ExternalData::get(const std::map<std::string, std::string>& entries,
@@ -136,14 +88,14 @@ std::shared_ptr<const std::byte> ExternalData::get(const std::map<std::string, s
                 fmt::format("external data has length {}, but type and dimensions take {} bytes", length, expected_bytes));
   }
   const MappedFile& source = file(location->second);
-  const std::size_t size = source.bytes().size();
+  const std::size_t size = source.size;
   if (offset > size || length > size - offset) {
     throw Error(ErrorCode::kBadModel,
                 fmt::format("data of {} bytes at offset {} runs past the end of external file '{}' ({} bytes)", length,
                             offset, printable(location->second), size),
                 "the data file is cut off or belongs to another model");
   }
-  return source.at(offset);
+  return source.slice(offset, length);
 }
 
 }  // namespace tempera::onnx

@@ -5,28 +5,12 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "tempera/base/file.h"
+
 namespace tempera::onnx {
-
-/// A file mapped for reading. The mapping lives as long as any copy of bytes().
-class MappedFile {
- public:
-  MappedFile() = default;
-  /// \throws Error{kNotFound} when it does not exist; Error{kIo} when it is no regular file or cannot be mapped
-  explicit MappedFile(const std::filesystem::path& path);
-
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_.get(), size_}; }
-  [[nodiscard]] const std::shared_ptr<const std::byte>& shared() const noexcept { return data_; }
-  /// A part of the file, sharing the mapping. \pre offset <= size
-  [[nodiscard]] std::shared_ptr<const std::byte> at(std::size_t offset) const { return {data_, data_.get() + offset}; }
-
- private:
-  std::shared_ptr<const std::byte> data_;
-  std::size_t size_ = 0;
-};
 
 /// The files beside a model that hold its large tensors, each mapped once.
 class ExternalData {

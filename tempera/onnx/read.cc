@@ -8,6 +8,7 @@
 #include <google/protobuf/io/coded_stream.h>
 
 #include "tempera/base/error.h"
+#include "tempera/base/file.h"
 #include "tempera/onnx/external_data.h"
 #include "tempera/onnx/import.h"
 #include "tempera/onnx/problems.h"
@@ -65,7 +66,7 @@ graph::Model read_bytes(std::span<const std::byte> bytes, ExternalData& external
 
 graph::Model read_model(const fs::path& path, const ReadOptions& options) {
   try {
-    const MappedFile file(path);
+    const MappedFile file = map_file(path);
     ExternalData external(path, path.has_parent_path() ? path.parent_path() : fs::path("."));
     graph::Model model = read_bytes(file.bytes(), external, options);
     model.source = path;

@@ -1,16 +1,16 @@
 #include "tempera/onnx/write.h"
 
+#include <array>
 #include <deque>
 #include <limits>
-#include <optional>
-#include <unordered_map>
+#include <map>
 #include <variant>
 
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
+#include "tempera/base/file.h"
 #include "tempera/onnx/export.h"
-#include "tempera/onnx/output_file.h"
 #include "tempera/onnx/proto.h"
 
 namespace tempera::onnx {
@@ -108,55 +108,73 @@ class Pieces {
 };
 
 void write_inline(const Pieces& pieces, const fs::path& path) {
-  std::vector<OutputFile> files;
-  files.emplace_back(path);
-  pieces.for_each([&](std::span<const std::byte> bytes) { files.front().write(bytes); });
-  OutputFile::commit(std::move(files));
+  AtomicFile file(path);
+  pieces.for_each([&](std::span<const std::byte> bytes) { file.write(bytes); });
+  file.commit();
 }
 
-void set_external(pb::TensorProto& proto, const std::string& location, std::uint64_t offset, std::uint64_t length) {
-  proto.set_data_location(pb::TensorProto::EXTERNAL);
-  const auto put = [&](const char* key, const std::string& value) {
-    pb::StringStringEntryProto& entry = *proto.add_external_data();
-    entry.set_key(key);
-    entry.set_value(value);
-  };
-  put("location", location);
-  put("offset", std::to_string(offset));
-  put("length", std::to_string(length));
-}
+// The file of weights beside a model.
+class WeightFile {
+ public:
+  WeightFile(const fs::path& path, std::int64_t threshold_bytes)
+      : location_(path.filename().string()), threshold_bytes_(threshold_bytes), file_(path) {}
 
-void write_external(const graph::Model& model, const fs::path& path, std::int64_t threshold_bytes) {
-  const std::string location = path.filename().string() + ".data";
-  std::vector<OutputFile> files;  // the data first, so that the model never names data that is not there yet
-  files.emplace_back(path.parent_path() / location);
-  files.emplace_back(path);
-  OutputFile& data = files.front();
-  std::unordered_map<const std::byte*, std::pair<std::uint64_t, std::size_t>> written;  // shared tensors go in once
-  ExportOptions options;
-  options.store = [&](const Tensor& tensor, Place, pb::TensorProto& proto) {
+  void store(const Tensor& tensor, pb::TensorProto& proto) {
     const std::span<const std::byte> bytes = tensor.bytes();
-    if (static_cast<std::int64_t>(bytes.size()) < threshold_bytes || bytes.empty()) {
+    if (bytes.empty() || static_cast<std::int64_t>(bytes.size()) < threshold_bytes_) {
       proto.set_raw_data(std::string(as_text(bytes)));
       return;
     }
-    const auto known = written.find(bytes.data());
-    if (known != written.end() && known->second.second == bytes.size()) {
-      set_external(proto, location, known->second.first, bytes.size());
-      return;
+    const auto [known, is_new] = offsets_.emplace(std::pair(bytes.data(), bytes.size()), 0);  // shared ones go in once
+    if (is_new) {
+      pad();
+      known->second = size_;
+      file_.write(bytes);
+      size_ += bytes.size();
     }
-    data.seek((data.size() + kPage - 1) / kPage * kPage);
-    written.insert_or_assign(bytes.data(), std::pair(data.size(), bytes.size()));
-    set_external(proto, location, data.size(), bytes.size());
-    data.write(bytes);
-  };
+    proto.set_data_location(pb::TensorProto::EXTERNAL);
+    add_entry(proto, "location", location_);
+    add_entry(proto, "offset", std::to_string(known->second));
+    add_entry(proto, "length", std::to_string(bytes.size()));
+  }
+
+  AtomicFile& file() noexcept { return file_; }
+
+ private:
+  void pad() {
+    static constexpr std::array<std::byte, kPage> kZeros{};
+    const std::uint64_t gap = (kPage - size_ % kPage) % kPage;
+    file_.write(std::span(kZeros).first(gap));
+    size_ += gap;
+  }
+
+  static void add_entry(pb::TensorProto& proto, const char* key, const std::string& value) {
+    pb::StringStringEntryProto& entry = *proto.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+
+  std::string location_;
+  std::int64_t threshold_bytes_;
+  AtomicFile file_;
+  std::uint64_t size_ = 0;
+  std::map<std::pair<const std::byte*, std::size_t>, std::uint64_t> offsets_;
+};
+
+void write_external(const graph::Model& model, const fs::path& path, std::int64_t threshold_bytes) {
+  WeightFile weights(path.string() + ".data", threshold_bytes);
+  ExportOptions options;
+  options.store = [&](const Tensor& tensor, Place, pb::TensorProto& proto) { weights.store(tensor, proto); };
   const Exported exported = export_model(model, options);
   if (exported.proto.ByteSizeLong() > kProtobufLimit) {
     throw Error(ErrorCode::kUnsupported, "the model without its weights is beyond the 2 GB that a protobuf file may have");
   }
-  const std::string head = exported.proto.SerializePartialAsString();
-  files.back().write(std::as_bytes(std::span(head)));
-  OutputFile::commit(std::move(files));
+  AtomicFile file(path);
+  file.write(exported.proto.SerializePartialAsString());
+  // Both are on the disk before the first is renamed; the data first, so that no model names data that is not there.
+  file.flush();
+  weights.file().commit();
+  file.commit();
 }
 
 }  // namespace
