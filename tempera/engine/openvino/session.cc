@@ -1,0 +1,199 @@
+#include "tempera/engine/openvino/session.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tempera/base/error.h"
+#include "tempera/engine/openvino/ov_error.h"
+#include "tempera/engine/openvino/ov_tensor.h"
+#include "tempera/engine/openvino/profile.h"
+
+namespace tempera::engine::openvino {
+namespace {
+
+bool fits(const graph::Shape& shape, const graph::Dims& dims) {
+  if (shape.size() != dims.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (shape[i].fixed() && shape[i].value != dims[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<std::string> input_problem(const Port& port, const graph::Tensor& tensor) {
+  if (tensor.type() != port.type.element) {
+    return fmt::format("input '{}' has type {}, expected {}", port.name, numeric::to_string(tensor.type()),
+                       numeric::to_string(port.type.element));
+  }
+  if (port.type.shape && !fits(*port.type.shape, tensor.dims())) {
+    return fmt::format("input '{}' has shape {}, expected {}", port.name, graph::to_string(tensor.dims()),
+                       graph::to_string(*port.type.shape));
+  }
+  return std::nullopt;
+}
+
+void check_inputs(const std::vector<Port>& ports, std::span<const graph::Tensor> inputs) {
+  if (inputs.size() != ports.size()) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{} inputs given, expected {}", inputs.size(), ports.size()));
+  }
+  std::vector<std::string> problems;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    if (auto problem = input_problem(ports[i], inputs[i])) {
+      problems.push_back(std::move(*problem));
+    }
+  }
+  if (!problems.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("{}", fmt::join(problems, "; ")));
+  }
+}
+
+graph::ValueType port_type(const ov::Output<const ov::Node>& port, const std::string& name) {
+  const auto element = from_openvino(port.get_element_type());
+  if (!element) {
+    throw Error(ErrorCode::kUnsupported, fmt::format("OpenVINO gives '{}' the type {}, which has no counterpart", name,
+                                                     port.get_element_type().get_type_name()));
+  }
+  const ov::PartialShape& shape = port.get_partial_shape();
+  return graph::ValueType::tensor(
+      *element, shape.rank().is_static() ? std::optional(from_openvino(shape)) : std::nullopt);
+}
+
+}  // namespace
+
+OpenvinoSession::OpenvinoSession(std::shared_ptr<ov::Core> core, ov::CompiledModel compiled, const graph::Graph& graph,
+                                 LayerNames names, bool profile, std::shared_ptr<const std::byte> memory)
+    : core_(std::move(core)),
+      memory_(std::move(memory)),
+      compiled_(std::move(compiled)),
+      names_(std::move(names)),
+      profile_(profile) {
+  make_ports(graph);
+  request_ = compiled_.create_infer_request();
+}
+
+void OpenvinoSession::make_ports(const graph::Graph& graph) {
+  std::map<std::string, std::size_t> index;
+  const auto& parameters = compiled_.inputs();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    for (const std::string& name : parameters[i].get_names()) {
+      index.emplace(name, i);
+    }
+  }
+  for (const graph::ValueId id : graph.inputs()) {
+    const graph::Value& value = graph.value(id);
+    const auto found = index.find(value.name);
+    if (found == index.end() && value.constant) {
+      continue;  // an input with a default, which OpenVINO takes as a constant
+    }
+    input_index_.push_back(found == index.end() ? std::nullopt : std::optional(found->second));
+    inputs_.push_back({value.name, found == index.end() ? value.type : port_type(parameters[found->second], value.name)});
+  }
+  const auto& results = compiled_.outputs();
+  TEMPERA_CHECK(results.size() == graph.outputs().size(), "OpenVINO changed the number of outputs");
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::string& name = graph.value(graph.outputs()[i]).name;
+    outputs_.push_back({name, port_type(results[i], name)});
+    fixed_output_.push_back(results[i].get_partial_shape().is_static());
+  }
+}
+
+void OpenvinoSession::prepare(std::span<const graph::Tensor> inputs) {
+  check_inputs(inputs_, inputs);
+  if (running_) {
+    throw Error(ErrorCode::kInvalidArgument, "a run of this session is still under way", "call wait() first");
+  }
+  try {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (input_index_[i]) {
+        request_.set_input_tensor(*input_index_[i], borrow(inputs[i]));
+      }
+    }
+    fresh_outputs_.assign(outputs_.size(), {});
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      if (fixed_output_[i]) {
+        const auto& port = compiled_.output(i);
+        fresh_outputs_[i] = ov::Tensor(port.get_element_type(), port.get_shape());
+        request_.set_output_tensor(i, fresh_outputs_[i]);
+      }
+    }
+  } catch (...) {
+    rethrow(ErrorCode::kEngineFailed, "taking the inputs", nullptr);
+  }
+}
+
+std::vector<graph::Tensor> OpenvinoSession::collect() {
+  std::vector<graph::Tensor> results;
+  results.reserve(outputs_.size());
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    results.push_back(fixed_output_[i] ? adopt(fresh_outputs_[i]) : copy(request_.get_output_tensor(i)));
+  }
+  fresh_outputs_.clear();
+  return results;
+}
+
+std::vector<graph::Tensor> OpenvinoSession::run(std::span<const graph::Tensor> inputs) {
+  prepare(inputs);
+  try {
+    request_.infer();
+    return collect();
+  } catch (...) {
+    rethrow(ErrorCode::kEngineFailed, "running", [this](std::string_view layer) { return describe(layer); });
+  }
+}
+
+void OpenvinoSession::start(std::span<const graph::Tensor> inputs) {
+  prepare(inputs);
+  pending_inputs_.assign(inputs.begin(), inputs.end());
+  try {
+    request_.start_async();
+    running_ = true;
+  } catch (...) {
+    rethrow(ErrorCode::kEngineFailed, "starting", [this](std::string_view layer) { return describe(layer); });
+  }
+}
+
+std::vector<graph::Tensor> OpenvinoSession::wait() {
+  if (!running_) {
+    throw Error(ErrorCode::kInvalidArgument, "no run of this session is under way", "call start() first");
+  }
+  running_ = false;
+  const std::vector<graph::Tensor> inputs = std::move(pending_inputs_);
+  try {
+    request_.wait();
+    return collect();
+  } catch (...) {
+    rethrow(ErrorCode::kEngineFailed, "running", [this](std::string_view layer) { return describe(layer); });
+  }
+}
+
+std::vector<NodeTime> OpenvinoSession::profile() const {
+  if (!profile_) {
+    return {};
+  }
+  try {
+    return node_times(request_.get_profiling_info(), *compiled_.get_runtime_model(), names_);
+  } catch (...) {
+    rethrow(ErrorCode::kEngineFailed, "reading the profile", nullptr);
+  }
+}
+
+std::map<std::string, std::string> OpenvinoSession::settings() const {
+  std::map<std::string, std::string> result;
+  try {
+    for (const ov::PropertyName& name : compiled_.get_property(ov::supported_properties)) {
+      if (name != ov::supported_properties.name()) {
+        result[name] = compiled_.get_property(name).as<std::string>();
+      }
+    }
+  } catch (...) {
+    rethrow(ErrorCode::kEngineFailed, "reading the settings", nullptr);
+  }
+  return result;
+}
+
+}  // namespace tempera::engine::openvino

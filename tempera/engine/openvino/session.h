@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <openvino/runtime/compiled_model.hpp>
+#include <openvino/runtime/core.hpp>
+#include <openvino/runtime/infer_request.hpp>
+
+#include "tempera/engine/engine.h"
+#include "tempera/engine/openvino/layer_names.h"
+
+namespace tempera::engine::openvino {
+
+/// One compiled model with one request. Inputs are read where they lie; outputs of fixed shape are computed into fresh
+/// tensors that the caller then owns, others are copied out.
+class OpenvinoSession : public Session {
+ public:
+  /// \param core,memory  kept alive as long as the session: the runtime, and what the compiled model was loaded from
+  OpenvinoSession(std::shared_ptr<ov::Core> core, ov::CompiledModel compiled, const graph::Graph& graph,
+                  LayerNames names, bool profile, std::shared_ptr<const std::byte> memory = nullptr);
+
+  [[nodiscard]] const std::vector<Port>& inputs() const override { return inputs_; }
+  [[nodiscard]] const std::vector<Port>& outputs() const override { return outputs_; }
+  std::vector<graph::Tensor> run(std::span<const graph::Tensor> inputs) override;
+  void start(std::span<const graph::Tensor> inputs) override;
+  std::vector<graph::Tensor> wait() override;
+  [[nodiscard]] std::vector<NodeTime> profile() const override;
+  [[nodiscard]] std::map<std::string, std::string> settings() const override;
+
+ private:
+  void make_ports(const graph::Graph& graph);
+  void prepare(std::span<const graph::Tensor> inputs);
+  [[nodiscard]] std::vector<graph::Tensor> collect();
+  [[nodiscard]] std::string describe(std::string_view layer) const { return names_.describe(layer); }
+
+  std::shared_ptr<ov::Core> core_;  // these two before what needs them, so destroyed after
+  std::shared_ptr<const std::byte> memory_;
+  ov::CompiledModel compiled_;
+  ov::InferRequest request_;
+  LayerNames names_;
+  bool profile_ = false;
+  std::vector<Port> inputs_;
+  std::vector<std::optional<std::size_t>> input_index_;  // OpenVINO's number; none: no node reads it
+  std::vector<Port> outputs_;
+  std::vector<bool> fixed_output_;
+  std::vector<ov::Tensor> fresh_outputs_;      // of the run under way, where fixed
+  std::vector<graph::Tensor> pending_inputs_;  // alive until the run under way ends
+  bool running_ = false;
+};
+
+}  // namespace tempera::engine::openvino
