@@ -5,8 +5,8 @@
 
 namespace tempera {
 
-/// Asks long work to stop. Copies share one flag; the default one can be cancelled too. Safe to share between threads,
-/// and cancel() may be called from a signal handler.
+/// Asks long work to stop. Copies share one flag; the default one can be cancelled too. Safe to share between
+/// threads, and cancel() may be called from a signal handler.
 class CancelToken {
  public:
   CancelToken() : flag_(std::make_shared<std::atomic<bool>>(false)) {}

@@ -1,14 +1,13 @@
 #include "tempera/base/file.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <random>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -62,7 +61,8 @@ std::vector<std::byte> read_file(const fs::path& path, std::size_t max_bytes) {
   const Descriptor file(open_regular(path, status));
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size > max_bytes) {
-    throw Error(ErrorCode::kIo, fmt::format("'{}' has {} bytes, more than the {} allowed here", path.string(), size, max_bytes));
+    throw Error(ErrorCode::kIo, fmt::format("'{}' has {} bytes, more than the {} allowed here", path.string(),
+                                            size, max_bytes));
   }
   std::vector<std::byte> bytes(size);
   std::size_t done = 0;
@@ -91,7 +91,8 @@ std::string read_text_file(const fs::path& path, std::size_t max_bytes) {
 std::shared_ptr<const std::byte> MappedFile::slice(std::size_t offset, std::size_t length) const {
   if (offset > size || length > size - offset) {
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("bytes {} to {} lie outside the {} bytes of the mapped file", offset, offset + length, size));
+                fmt::format("bytes {} to {} lie outside the {} bytes of the mapped file", offset,
+                            offset + length, size));
   }
   return {data, data.get() + offset};
 }
@@ -110,9 +111,9 @@ MappedFile map_file(const fs::path& path) {
   if (address == MAP_FAILED) {
     throw_errno(path, "map", errno);
   }
-  mapped.data = std::shared_ptr<const std::byte>(static_cast<const std::byte*>(address), [address, size = mapped.size](const std::byte*) {
-    ::munmap(address, size);
-  });
+  mapped.data = std::shared_ptr<const std::byte>(
+      static_cast<const std::byte*>(address),
+      [address, size = mapped.size](const std::byte*) { ::munmap(address, size); });
   return mapped;
 }
 
@@ -121,7 +122,8 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot create folder '{}': {}", folder.string(), error.message()));
+    throw Error(ErrorCode::kIo,
+                fmt::format("cannot create folder '{}': {}", folder.string(), error.message()));
   }
   // open() with 0666, unlike mkstemp(), gives the permissions that the umask leaves.
   std::random_device random;

@@ -16,7 +16,8 @@ namespace tempera {
 /// \throws Error{kNotFound} when there is no such file, Error{kIo} when it cannot be read or is too large
 [[nodiscard]] std::vector<std::byte> read_file(const std::filesystem::path& path,
                                                std::size_t max_bytes = std::size_t{2} << 30);
-[[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes = std::size_t{16} << 20);
+[[nodiscard]] std::string read_text_file(const std::filesystem::path& path,
+                                         std::size_t max_bytes = std::size_t{16} << 20);
 
 /// A file's bytes mapped into memory, private and read-only; unmapped when the last copy of `data` goes.
 /// A file cut short by another process while mapped faults on access, as with any mapping.
@@ -31,8 +32,8 @@ struct MappedFile {
 /// \throws Error{kNotFound, kIo}
 [[nodiscard]] MappedFile map_file(const std::filesystem::path& path);
 
-/// Writes a file that appears whole or not at all: the bytes go to a temporary file in the same folder, which replaces
-/// `path` in commit(). Without commit() nothing is left behind.
+/// Writes a file that appears whole or not at all: the bytes go to a temporary file in the same folder, which
+/// replaces `path` in commit(). Without commit() nothing is left behind.
 class AtomicFile {
  public:
   /// Creates missing parent folders. \throws Error{kIo}

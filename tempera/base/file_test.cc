@@ -1,11 +1,10 @@
 #include "tempera/base/file.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -24,7 +23,9 @@ class FileTest : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  std::size_t file_count() const { return std::distance(fs::directory_iterator(folder_), fs::directory_iterator()); }
+  std::size_t file_count() const {
+    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
+  }
 
   fs::path folder_;
 };

@@ -40,7 +40,8 @@ Sha256Digest Sha256::finish() {
   Sha256Digest digest = {};
   unsigned int size = 0;
   const bool done =
-      EVP_DigestFinal_ex(state_->context, reinterpret_cast<unsigned char*>(digest.data()), &size) == 1 && size == digest.size();
+      EVP_DigestFinal_ex(state_->context, reinterpret_cast<unsigned char*>(digest.data()), &size) == 1 &&
+      size == digest.size();
   TEMPERA_CHECK(done, "OpenSSL failed to hash");
   state_->start();
   return digest;
@@ -52,7 +53,9 @@ Sha256Digest sha256(std::span<const std::byte> bytes) {
   return hash.finish();
 }
 
-Sha256Digest sha256(std::string_view text) { return sha256(std::as_bytes(std::span(text.data(), text.size()))); }
+Sha256Digest sha256(std::string_view text) {
+  return sha256(std::as_bytes(std::span(text.data(), text.size())));
+}
 
 Sha256Digest sha256_of_file(const std::filesystem::path& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), &std::fclose);

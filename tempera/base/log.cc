@@ -26,13 +26,16 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 /// Sends to a spdlog logger of its own, outside spdlog's global registry.
 class SpdlogLogger : public Logger {
  public:
-  SpdlogLogger(spdlog::sink_ptr sink, LogLevel level, const std::string& pattern) : logger_("tempera", std::move(sink)) {
+  SpdlogLogger(spdlog::sink_ptr sink, LogLevel level, const std::string& pattern)
+      : logger_("tempera", std::move(sink)) {
     logger_.set_level(to_spdlog(level));
     logger_.flush_on(spdlog::level::trace);
     logger_.set_pattern(pattern, spdlog::pattern_time_type::utc);
   }
 
-  void log(LogLevel level, std::string_view message) override { logger_.log(to_spdlog(level), "{}", text(message)); }
+  void log(LogLevel level, std::string_view message) override {
+    logger_.log(to_spdlog(level), "{}", text(message));
+  }
   [[nodiscard]] bool wants(LogLevel level) const override { return logger_.should_log(to_spdlog(level)); }
 
  protected:
@@ -45,7 +48,8 @@ class SpdlogLogger : public Logger {
 class JsonLogger final : public SpdlogLogger {
  public:
   JsonLogger(spdlog::sink_ptr sink, LogLevel level)
-      : SpdlogLogger(std::move(sink), level, R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":%v})") {}
+      : SpdlogLogger(std::move(sink), level,
+                     R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":%v})") {}
 
  protected:
   [[nodiscard]] std::string text(std::string_view message) const override {
@@ -63,7 +67,7 @@ class NullLogger final : public Logger {
 
 std::unique_ptr<Logger> make_stderr_logger(LogLevel level, bool colour) {
   auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(colour ? spdlog::color_mode::always
-                                                                                : spdlog::color_mode::never);
+                                                                               : spdlog::color_mode::never);
   return std::make_unique<SpdlogLogger>(std::move(sink), level, "%^%l%$: %v");
 }
 

@@ -8,7 +8,8 @@ namespace tempera {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
 
-/// Where library code sends its remarks; always passed as an argument, never global. Safe to call from several threads.
+/// Where library code sends its remarks; always passed as an argument, never global. Safe to call from
+/// several threads.
 class Logger {
  public:
   virtual ~Logger() = default;
@@ -21,7 +22,8 @@ class Logger {
   void error(std::string_view message) { log(LogLevel::kError, message); }
 };
 
-/// One line a message on standard error, "warning: ..."; messages below `level` are dropped. \param colour  of the level
+/// One line a message on standard error, "warning: ..."; messages below `level` are dropped. \param colour of
+/// the level
 [[nodiscard]] std::unique_ptr<Logger> make_stderr_logger(LogLevel level, bool colour);
 
 /// One JSON object a line on standard error: time (UTC, ISO 8601), level, message; for services.

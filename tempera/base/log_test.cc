@@ -54,7 +54,8 @@ TEST(LogTest, ProgressOnATerminalIsWipedAtTheEnd) {
 
 TEST(LogTest, CancelTokenCopiesShareTheFlag) {
   const CancelToken token;
-  const CancelToken copy = token;  // NOLINT(performance-unnecessary-copy-initialization): the copy is the point
+  const CancelToken copy =
+      token;  // NOLINT(performance-unnecessary-copy-initialization): the copy is the point
   EXPECT_NO_THROW(copy.throw_if_cancelled());
   token.cancel();
   try {

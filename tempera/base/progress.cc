@@ -73,7 +73,8 @@ class StderrProgress final : public Progress {
       }
       line += fmt::format(" {}/{}", done, total_);
       if (done > 0 && done < total_) {
-        line += fmt::format(", {:.3g}/s, {} left", rate, duration_text(static_cast<double>(total_ - done) / rate));
+        line += fmt::format(", {:.3g}/s, {} left", rate,
+                            duration_text(static_cast<double>(total_ - done) / rate));
       }
     } else {
       line += fmt::format(" {}, {:.3g}/s", done_, rate);
@@ -109,7 +110,9 @@ class NullProgress final : public Progress {
 
 }  // namespace
 
-std::unique_ptr<Progress> make_stderr_progress(bool terminal) { return std::make_unique<StderrProgress>(terminal); }
+std::unique_ptr<Progress> make_stderr_progress(bool terminal) {
+  return std::make_unique<StderrProgress>(terminal);
+}
 std::unique_ptr<Progress> make_null_progress() { return std::make_unique<NullProgress>(); }
 
 }  // namespace tempera

@@ -17,8 +17,8 @@ class Progress {
   virtual void end() = 0;
 };
 
-/// On a terminal a bar with rate and remaining time, redrawn at most ten times a second and wiped at the end; elsewhere a
-/// line every ten seconds. On standard error.
+/// On a terminal a bar with rate and remaining time, redrawn at most ten times a second and wiped at the end;
+/// elsewhere a line every ten seconds. On standard error.
 [[nodiscard]] std::unique_ptr<Progress> make_stderr_progress(bool terminal);
 
 /// Shows nothing.

@@ -5,7 +5,8 @@
 
 namespace tempera {
 
-std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
+                                           std::array<std::uint32_t, 2> key) {
   // Multipliers and key increments of Salmon et al. 2011, table 2 and section 3.2 (Weyl sequence).
   constexpr std::uint64_t kMultiplier0 = 0xD2511F53;
   constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57;
@@ -14,8 +15,10 @@ std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = kMultiplier0 * counter[0];
     const std::uint64_t product1 = kMultiplier1 * counter[2];
-    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(product1),
-               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(product0)};
+    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<std::uint32_t>(product1),
+               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(product0)};
     key[0] += kWeyl0;
     key[1] += kWeyl1;
   }

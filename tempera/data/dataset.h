@@ -17,8 +17,8 @@ namespace tempera::data {
 
 /// One run of the model: its inputs, and what should come out where that is known.
 struct Sample {
-  std::string name;                          ///< "coffee.png, crop 2"; for reports
-  std::vector<graph::Tensor> inputs;         ///< one for each graph input that needs a value, in the graph's order
+  std::string name;                   ///< "coffee.png, crop 2"; for reports
+  std::vector<graph::Tensor> inputs;  ///< one for each graph input that needs a value, in the graph's order
   std::map<std::string, graph::Tensor> expected;  ///< true outputs by output name; may be empty
 };
 
@@ -28,7 +28,8 @@ struct SampleInfo {
   std::size_t source = 0;  ///< index into Dataset::sources()
 };
 
-/// A file (or a block of one, or a seed) that samples come from; samples of one source never fall into different parts.
+/// A file (or a block of one, or a seed) that samples come from; samples of one source never fall into
+/// different parts.
 struct Source {
   std::string name;
   Sha256Digest hash = {};  ///< of the content
@@ -50,35 +51,37 @@ class Dataset {
 };
 
 struct DatasetOptions {
-  std::uint64_t seed = 0;   ///< of crops and random inputs
-  bool whole_files = false; ///< one sample a picture, uncut: what `tempera run` wants
+  std::uint64_t seed = 0;            ///< of crops and random inputs
+  bool whole_files = false;          ///< one sample a picture, uncut: what `tempera run` wants
   std::int64_t random_samples = 24;  ///< when no input comes from a file
 };
 
 /// Samples from files and folders (searched recursively, in the order of their names) as the recipe says.
 ///
-/// Pictures feed the one image input. A .npy feeds the one array input. The keys of a .npz are names of graph inputs and
-/// of outputs (expected values), or what the recipe's `key` and `expected` say. With Samples::kAuto the leading axis of
-/// an array holds samples when it has one axis more than the graph's input, or when the graph's first dimension is 1 or
-/// not fixed and the array's is not 1; each sample then has a batch of one. Values are cast to the input's type when that
-/// is exact, or between float types.
+/// Pictures feed the one image input. A .npy feeds the one array input. The keys of a .npz are names of graph
+/// inputs and of outputs (expected values), or what the recipe's `key` and `expected` say. With
+/// Samples::kAuto the leading axis of an array holds samples when it has one axis more than the graph's
+/// input, or when the graph's first dimension is 1 or not fixed and the array's is not 1; each sample then
+/// has a batch of one. Values are cast to the input's type when that is exact, or between float types.
 ///
 /// Graph inputs that have an initialiser are left at it.
 ///
 /// \throws Error{kNotFound} when nothing fits, saying what was looked for; Error{kInvalidArgument}
-[[nodiscard]] std::unique_ptr<Dataset> open_dataset(const std::vector<std::filesystem::path>& paths, const Recipe& recipe,
-                                                    const graph::Graph& graph, const DatasetOptions& options = {});
+[[nodiscard]] std::unique_ptr<Dataset> open_dataset(const std::vector<std::filesystem::path>& paths,
+                                                    const Recipe& recipe, const graph::Graph& graph,
+                                                    const DatasetOptions& options = {});
 
-/// Seeded random inputs from the graph's types alone, with the recipe's deploy shapes, its constants and its random
-/// inputs: normal floats, zeros for integers, false for booleans; images uniform over their range. 1 for what is not
-/// fixed. For `--data random` and for timing; shows nothing about quality.
+/// Seeded random inputs from the graph's types alone, with the recipe's deploy shapes, its constants and its
+/// random inputs: normal floats, zeros for integers, false for booleans; images uniform over their range. 1
+/// for what is not fixed. For `--data random` and for timing; shows nothing about quality.
 [[nodiscard]] std::unique_ptr<Dataset> random_dataset(const Recipe& recipe, const graph::Graph& graph,
                                                       const DatasetOptions& options = {});
 
 /// Names of the graph inputs that Sample::inputs holds, in order: those without an initialiser.
 [[nodiscard]] std::vector<std::string> required_inputs(const graph::Graph& graph);
 
-/// \throws Error{kInvalidArgument} naming the first NaN or infinity: "coffee.npz, array 'grid': element [0,3,7] is nan"
+/// \throws Error{kInvalidArgument} naming the first NaN or infinity: "coffee.npz, array 'grid': element
+/// [0,3,7] is nan"
 void require_finite(const graph::Tensor& tensor, const std::string& what);
 
 }  // namespace tempera::data

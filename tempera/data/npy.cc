@@ -40,7 +40,8 @@ constexpr std::size_t kMaxRank = 64;  // numpy 2's own limit
 struct Storage {
   DataType type = DataType::kUndefined;
   std::size_t element_bytes = 0;  ///< in the file
-  std::size_t swap_bytes = 1;     ///< width of what is byte-swapped: the element, or half of it for complex numbers
+  std::size_t swap_bytes =
+      1;  ///< width of what is byte-swapped: the element, or half of it for complex numbers
   bool swapped = false;
   char kind = 0;  ///< numpy's kind character
 };
@@ -74,7 +75,8 @@ Storage storage_of(std::string_view descr) {
     fail(fmt::format("the array's type '{}' (time) is not supported", descr));
   }
   if (storage.kind == 'V') {
-    fail(fmt::format("the array's type '{}' (records or a type that numpy does not know) is not supported", descr));
+    fail(fmt::format("the array's type '{}' (records or a type that numpy does not know) is not supported",
+                     descr));
   }
   if (!plain) {
     fail(fmt::format("unknown array type '{}'", descr));
@@ -118,7 +120,8 @@ Storage storage_of(std::string_view descr) {
   fail(fmt::format("unknown array type '{}'", descr));
 }
 
-/// Reads the Python dictionary of the header: string keys; strings, True, False and tuples of integers as values.
+/// Reads the Python dictionary of the header: string keys; strings, True, False and tuples of integers as
+/// values.
 class DictReader {
  public:
   explicit DictReader(std::string_view text) : text_(text) {}
@@ -399,7 +402,8 @@ Tensor decode_npy(std::span<const std::byte> bytes) {
     std::copy_n(data.begin(), out.bytes.size(), out.bytes.begin());
   } else {
     for_each_element(header, data, count, [&](std::size_t i, std::span<const std::byte> element) {
-      std::copy(element.begin(), element.end(), out.bytes.begin() + static_cast<std::ptrdiff_t>(i * storage.element_bytes));
+      std::copy(element.begin(), element.end(),
+                out.bytes.begin() + static_cast<std::ptrdiff_t>(i * storage.element_bytes));
     });
   }
   if (storage.type == DataType::kBool) {  // any byte but 0 is true to numpy; ours are 0 and 1
@@ -455,7 +459,8 @@ DataType widened(DataType type) {
 }
 
 std::vector<std::byte> with_header(std::string_view descr, const Dims& dims, std::size_t data_bytes) {
-  const std::string shape = dims.size() == 1 ? fmt::format("({},)", dims[0]) : fmt::format("({})", fmt::join(dims, ", "));
+  const std::string shape =
+      dims.size() == 1 ? fmt::format("({},)", dims[0]) : fmt::format("({})", fmt::join(dims, ", "));
   std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape);
   constexpr std::size_t kPrefix = 10;  // magic, version, length
   constexpr std::size_t kAlignment = 64;
@@ -484,7 +489,8 @@ std::vector<std::byte> encode_strings(const Tensor& tensor) {
     decoded.push_back(to_utf32(text));
     width = std::max(width, decoded.back().size());
   }
-  std::vector<std::byte> bytes = with_header(fmt::format("<U{}", width), tensor.dims(), decoded.size() * width * 4);
+  std::vector<std::byte> bytes =
+      with_header(fmt::format("<U{}", width), tensor.dims(), decoded.size() * width * 4);
   for (std::u32string& text : decoded) {
     text.resize(width, U'\0');
     const auto raw = std::as_bytes(std::span(text));
@@ -515,6 +521,8 @@ std::vector<std::byte> encode_npy(const Tensor& tensor) {
   return encode_npy(wide.tensor);
 }
 
-void write_npy(const std::filesystem::path& path, const Tensor& tensor) { write_file(path, encode_npy(tensor)); }
+void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
+  write_file(path, encode_npy(tensor));
+}
 
 }  // namespace tempera::data

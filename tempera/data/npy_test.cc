@@ -70,15 +70,17 @@ TEST_P(NpyTypeTest, ReadsWhatNumpyWroteInBothByteOrders) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    AllTypes, NpyTypeTest,
-    testing::Values(TypeCase{"b1", DataType::kBool}, TypeCase{"i1", DataType::kInt8}, TypeCase{"i2", DataType::kInt16},
-                    TypeCase{"i4", DataType::kInt32}, TypeCase{"i8", DataType::kInt64}, TypeCase{"u1", DataType::kUint8},
-                    TypeCase{"u2", DataType::kUint16}, TypeCase{"u4", DataType::kUint32},
-                    TypeCase{"u8", DataType::kUint64}, TypeCase{"f2", DataType::kFloat16},
-                    TypeCase{"f4", DataType::kFloat32}, TypeCase{"f8", DataType::kFloat64},
-                    TypeCase{"f16", DataType::kFloat64}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(AllTypes, NpyTypeTest,
+                         testing::Values(TypeCase{"b1", DataType::kBool}, TypeCase{"i1", DataType::kInt8},
+                                         TypeCase{"i2", DataType::kInt16}, TypeCase{"i4", DataType::kInt32},
+                                         TypeCase{"i8", DataType::kInt64}, TypeCase{"u1", DataType::kUint8},
+                                         TypeCase{"u2", DataType::kUint16}, TypeCase{"u4", DataType::kUint32},
+                                         TypeCase{"u8", DataType::kUint64},
+                                         TypeCase{"f2", DataType::kFloat16},
+                                         TypeCase{"f4", DataType::kFloat32},
+                                         TypeCase{"f8", DataType::kFloat64},
+                                         TypeCase{"f16", DataType::kFloat64}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(NpyTest, ComplexKeepsRealAndImaginaryPartInPlace) {
   for (const char* name : {"c8_little", "c8_big"}) {
@@ -137,16 +139,22 @@ TEST(NpyTest, WhatIsNotSupportedIsNamed) {
 TEST(NpyTest, DamagedHeadersAreErrors) {
   EXPECT_THAT(message_of(std::span<const std::byte>()), HasSubstr("\\x93NUMPY"));
   EXPECT_THAT(message_of(with_header("{'descr': '<f4', 'fortran_order': False}")), HasSubstr("lacks"));
-  EXPECT_THAT(message_of(with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }")), HasSubstr("shape"));
-  EXPECT_THAT(message_of(with_header("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,), }")), HasSubstr("fortran_order"));
-  EXPECT_THAT(message_of(with_header("{'descr': '<f3', 'fortran_order': False, 'shape': (1,), }")), HasSubstr("<f3"));
-  EXPECT_THAT(message_of(with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 'y'}")), HasSubstr("'x'"));
-  EXPECT_THAT(message_of(with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (), } trailing")), HasSubstr("goes on"));
+  EXPECT_THAT(message_of(with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }")),
+              HasSubstr("shape"));
+  EXPECT_THAT(message_of(with_header("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,), }")),
+              HasSubstr("fortran_order"));
+  EXPECT_THAT(message_of(with_header("{'descr': '<f3', 'fortran_order': False, 'shape': (1,), }")),
+              HasSubstr("<f3"));
+  EXPECT_THAT(message_of(with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 'y'}")),
+              HasSubstr("'x'"));
+  EXPECT_THAT(message_of(with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (), } trailing")),
+              HasSubstr("goes on"));
 }
 
 TEST(NpyTest, SizesBeyondTheDataAreErrorsWithoutAllocation) {
   const auto sized = [](const std::string& shape, const std::string& descr = "<f4") {
-    return with_header("{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }", "abcd");
+    return with_header("{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }",
+                       "abcd");
   };
   EXPECT_EQ(message_of(sized("(1,)")), "no error");
   EXPECT_THAT(message_of(sized("(2,)")), HasSubstr("does not fit in the 4 bytes"));
@@ -158,8 +166,10 @@ TEST(NpyTest, SizesBeyondTheDataAreErrorsWithoutAllocation) {
 TEST(NpyTest, EncodingThenDecodingKeepsEveryType) {
   const std::vector<Tensor> tensors = {
       Tensor::from<float>({2, 2}, {1.5F, -0.0F, std::numeric_limits<float>::infinity(), 1e-42F}),
-      Tensor::from<double>({1}, {0.1}), Tensor::from<std::int64_t>({3}, {1, -2, std::numeric_limits<std::int64_t>::min()}),
-      Tensor::from<std::uint8_t>({}, {255}), Tensor::from<std::int16_t>({0, 4}, {}),
+      Tensor::from<double>({1}, {0.1}),
+      Tensor::from<std::int64_t>({3}, {1, -2, std::numeric_limits<std::int64_t>::min()}),
+      Tensor::from<std::uint8_t>({}, {255}),
+      Tensor::from<std::int16_t>({0, 4}, {}),
       Tensor::strings({2}, {"grün", ""})};
   for (const Tensor& tensor : tensors) {
     const std::vector<std::byte> bytes = encode_npy(tensor);
@@ -188,7 +198,8 @@ TEST(NpyTest, EveryTruncationAndManyByteChangesNeverCrash) {
   for (std::uint64_t i = 0; i < 20'000; ++i) {
     std::vector<std::byte> bad = good;
     for (std::uint64_t change = 0; change <= rng.below(4 * i, 3); ++change) {
-      bad[rng.below(8 * i + 2 * change + 1, bad.size())] = static_cast<std::byte>(rng.below(8 * i + 2 * change + 2, 256));
+      bad[rng.below(8 * i + 2 * change + 1, bad.size())] =
+          static_cast<std::byte>(rng.below(8 * i + 2 * change + 2, 256));
     }
     try {
       (void)decode_npy(bad);

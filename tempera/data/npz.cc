@@ -1,13 +1,12 @@
 #include "tempera/data/npz.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <optional>
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include "tempera/base/error.h"
 
@@ -34,7 +33,8 @@ constexpr std::uint32_t kIn64BitField = 0xFFFFFFFF;  // "see the zip64 extra fie
 constexpr std::uint64_t kMaxMembers = 1U << 20;
 
 [[noreturn]] void fail(const std::string& message) {
-  throw Error(ErrorCode::kInvalidArgument, message, "write the file with numpy.savez or numpy.savez_compressed");
+  throw Error(ErrorCode::kInvalidArgument, message,
+              "write the file with numpy.savez or numpy.savez_compressed");
 }
 
 /// Little-endian numbers of a byte range; every access is checked.
@@ -88,7 +88,8 @@ Directory find_directory(const Bytes& file) {
   directory.members = file.get<std::uint16_t>(*end + 10);
   directory.size = file.get<std::uint32_t>(*end + 12);
   directory.offset = file.get<std::uint32_t>(*end + 16);
-  if (*end >= kEnd64LocatorSize && file.get<std::uint32_t>(*end - kEnd64LocatorSize) == kEnd64LocatorSignature) {
+  if (*end >= kEnd64LocatorSize &&
+      file.get<std::uint32_t>(*end - kEnd64LocatorSize) == kEnd64LocatorSignature) {
     const auto at = file.get<std::uint64_t>(*end - kEnd64LocatorSize + 8);
     (void)file.part(at, kEnd64Size);
     if (file.get<std::uint32_t>(at) != kEnd64Signature) {
@@ -109,7 +110,8 @@ std::string text_of(std::span<const std::byte> bytes) {
 }
 
 /// Inflates at most `at_most` bytes of a raw deflate stream that claims to hold `size`.
-std::vector<std::byte> inflate_raw(std::span<const std::byte> packed, std::uint64_t size, std::size_t at_most) {
+std::vector<std::byte> inflate_raw(std::span<const std::byte> packed, std::uint64_t size,
+                                   std::size_t at_most) {
   z_stream stream = {};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
     throw Error(ErrorCode::kOutOfMemory, "zlib could not start");
@@ -156,7 +158,8 @@ std::uint32_t crc_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-NpzFile::NpzFile(const std::filesystem::path& path, std::size_t max_member_bytes) : path_(path), file_(map_file(path)) {
+NpzFile::NpzFile(const std::filesystem::path& path, std::size_t max_member_bytes)
+    : path_(path), file_(map_file(path)) {
   try {
     const Bytes file(file_.bytes());
     const Directory directory = find_directory(file);
@@ -205,10 +208,12 @@ NpzFile::NpzFile(const std::filesystem::path& path, std::size_t max_member_bytes
         fail(fmt::format("array '{}' is encrypted", name));
       }
       if (found.method != kStored && found.method != kDeflated) {
-        fail(fmt::format("array '{}' is packed by method {}; only stored and deflated ones are read", name, found.method));
+        fail(fmt::format("array '{}' is packed by method {}; only stored and deflated ones are read", name,
+                         found.method));
       }
       if (found.size > max_member_bytes) {
-        fail(fmt::format("array '{}' has {} bytes, more than the {} allowed", name, found.size, max_member_bytes));
+        fail(fmt::format("array '{}' has {} bytes, more than the {} allowed", name, found.size,
+                         max_member_bytes));
       }
       if (contains(name)) {
         fail(fmt::format("the archive holds array '{}' twice", name));
@@ -222,12 +227,15 @@ NpzFile::NpzFile(const std::filesystem::path& path, std::size_t max_member_bytes
   }
 }
 
-bool NpzFile::contains(std::string_view name) const { return std::find(names_.begin(), names_.end(), name) != names_.end(); }
+bool NpzFile::contains(std::string_view name) const {
+  return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
 
 const NpzFile::Member& NpzFile::member(std::string_view name) const {
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found == names_.end()) {
-    throw Error(ErrorCode::kNotFound, unknown_name("array", name, names_)).in(fmt::format("file {}", path_.string()));
+    throw Error(ErrorCode::kNotFound, unknown_name("array", name, names_))
+        .in(fmt::format("file {}", path_.string()));
   }
   return members_[static_cast<std::size_t>(found - names_.begin())];
 }
@@ -237,7 +245,8 @@ std::vector<std::byte> NpzFile::unpack(const Member& found, std::size_t at_most)
   if (file.get<std::uint32_t>(found.local_offset) != kLocalSignature) {
     fail("a member's local header is damaged");
   }
-  const std::uint64_t start = found.local_offset + kLocalSize + file.get<std::uint16_t>(found.local_offset + 26) +
+  const std::uint64_t start = found.local_offset + kLocalSize +
+                              file.get<std::uint16_t>(found.local_offset + 26) +
                               file.get<std::uint16_t>(found.local_offset + 28);
   const std::span<const std::byte> packed = file.part(start, found.packed_size);
   std::vector<std::byte> bytes;
@@ -309,7 +318,8 @@ std::vector<std::byte> deflate_raw(std::span<const std::byte> bytes) {
     stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
     stream.avail_out = static_cast<uInt>(buffer.size());
     status = deflate(&stream, bytes.empty() ? Z_FINISH : Z_NO_FLUSH);
-    TEMPERA_CHECK(status == Z_OK || status == Z_STREAM_END || status == Z_BUF_ERROR, "zlib could not deflate");
+    TEMPERA_CHECK(status == Z_OK || status == Z_STREAM_END || status == Z_BUF_ERROR,
+                  "zlib could not deflate");
     out.insert(out.end(), buffer.begin(), buffer.end() - static_cast<std::ptrdiff_t>(stream.avail_out));
   }
   return out;
@@ -335,8 +345,8 @@ class Record {
   std::vector<std::byte> bytes_;
 };
 
-constexpr std::uint16_t kVersion64 = 45;         // "needed to extract": zip64
-constexpr std::uint16_t kUtf8Name = 1U << 11;    // general purpose flag
+constexpr std::uint16_t kVersion64 = 45;       // "needed to extract": zip64
+constexpr std::uint16_t kUtf8Name = 1U << 11;  // general purpose flag
 constexpr std::uint16_t kTime = 0;
 constexpr std::uint16_t kDate = (0 << 9) | (1 << 5) | 1;  // 1 January 1980, the format's zero
 
@@ -354,7 +364,8 @@ void write_npz(const std::filesystem::path& path, const NamedTensors& arrays, bo
   for (const auto& [name, tensor] : arrays) {
     const std::string member = name + ".npy";
     if (member.size() > std::numeric_limits<std::uint16_t>::max()) {
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("an array name of {} bytes is too long for an archive", name.size()));
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("an array name of {} bytes is too long for an archive", name.size()));
     }
     const std::vector<std::byte> bytes = encode_npy(tensor);
     const std::uint32_t crc = crc_of(bytes);
@@ -365,17 +376,36 @@ void write_npz(const std::filesystem::path& path, const NamedTensors& arrays, bo
 
     Record local;
     local.put(kLocalSignature).put(kVersion64).put(kUtf8Name).put(method).put(kTime).put(kDate).put(crc);
-    local.put(kIn64BitField).put(kIn64BitField).put(static_cast<std::uint16_t>(member.size())).put(std::uint16_t{20});
+    local.put(kIn64BitField)
+        .put(kIn64BitField)
+        .put(static_cast<std::uint16_t>(member.size()))
+        .put(std::uint16_t{20});
     local.put_text(member).put(kZip64Extra).put(std::uint16_t{16});
     local.put(static_cast<std::uint64_t>(bytes.size())).put(static_cast<std::uint64_t>(data.size()));
     write(local.bytes());
     write(data);
 
-    directory.put(kCentralSignature).put(kVersion64).put(kVersion64).put(kUtf8Name).put(method).put(kTime).put(kDate).put(crc);
-    directory.put(kIn64BitField).put(kIn64BitField).put(static_cast<std::uint16_t>(member.size())).put(std::uint16_t{28});
-    directory.put(std::uint16_t{0}).put(std::uint16_t{0}).put(std::uint16_t{0}).put(std::uint32_t{0}).put(kIn64BitField);
+    directory.put(kCentralSignature)
+        .put(kVersion64)
+        .put(kVersion64)
+        .put(kUtf8Name)
+        .put(method)
+        .put(kTime)
+        .put(kDate)
+        .put(crc);
+    directory.put(kIn64BitField)
+        .put(kIn64BitField)
+        .put(static_cast<std::uint16_t>(member.size()))
+        .put(std::uint16_t{28});
+    directory.put(std::uint16_t{0})
+        .put(std::uint16_t{0})
+        .put(std::uint16_t{0})
+        .put(std::uint32_t{0})
+        .put(kIn64BitField);
     directory.put_text(member).put(kZip64Extra).put(std::uint16_t{24});
-    directory.put(static_cast<std::uint64_t>(bytes.size())).put(static_cast<std::uint64_t>(data.size())).put(start);
+    directory.put(static_cast<std::uint64_t>(bytes.size()))
+        .put(static_cast<std::uint64_t>(data.size()))
+        .put(start);
   }
   const std::uint64_t directory_offset = offset;
   const std::uint64_t count = arrays.size();
@@ -384,8 +414,16 @@ void write_npz(const std::filesystem::path& path, const NamedTensors& arrays, bo
 
   Record end;
   end.put(kEnd64Signature).put(std::uint64_t{kEnd64Size - 12}).put(kVersion64).put(kVersion64);
-  end.put(std::uint32_t{0}).put(std::uint32_t{0}).put(count).put(count).put(directory_size).put(directory_offset);
-  end.put(kEnd64LocatorSignature).put(std::uint32_t{0}).put(directory_offset + directory_size).put(std::uint32_t{1});
+  end.put(std::uint32_t{0})
+      .put(std::uint32_t{0})
+      .put(count)
+      .put(count)
+      .put(directory_size)
+      .put(directory_offset);
+  end.put(kEnd64LocatorSignature)
+      .put(std::uint32_t{0})
+      .put(directory_offset + directory_size)
+      .put(std::uint32_t{1});
   const auto small = static_cast<std::uint16_t>(std::min<std::uint64_t>(count, 0xFFFF));
   end.put(kEndSignature).put(std::uint16_t{0}).put(std::uint16_t{0}).put(small).put(small);
   end.put(kIn64BitField).put(kIn64BitField).put(std::uint16_t{0});

@@ -14,19 +14,22 @@
 
 namespace tempera::data {
 
-/// A NumPy .npz archive open for reading: a zip of .npy members, stored or deflated, 64-bit sizes included. Members are
-/// read when asked for. Sizes, offsets and checksums are checked; a member may not grow beyond `max_member_bytes`.
+/// A NumPy .npz archive open for reading: a zip of .npy members, stored or deflated, 64-bit sizes included.
+/// Members are read when asked for. Sizes, offsets and checksums are checked; a member may not grow beyond
+/// `max_member_bytes`.
 ///
 /// Const methods are safe to call from several threads.
 class NpzFile {
  public:
-  /// \throws Error{kNotFound, kIo} when it cannot be read, Error{kInvalidArgument} when it is not such an archive
+  /// \throws Error{kNotFound, kIo} when it cannot be read, Error{kInvalidArgument} when it is not such an
+  /// archive
   explicit NpzFile(const std::filesystem::path& path, std::size_t max_member_bytes = std::size_t{8} << 30);
 
   /// Names of the arrays (".npy" removed), in the order of the archive.
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
   [[nodiscard]] bool contains(std::string_view name) const;
-  /// \throws Error{kNotFound} for an unknown name, listing the nearest; Error{kInvalidArgument} for a damaged member
+  /// \throws Error{kNotFound} for an unknown name, listing the nearest; Error{kInvalidArgument} for a damaged
+  /// member
   [[nodiscard]] graph::Tensor read(std::string_view name) const;
   /// Type and dimensions without unpacking the data.
   [[nodiscard]] NpyHeader header(std::string_view name) const;

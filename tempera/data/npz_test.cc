@@ -1,11 +1,10 @@
 #include "tempera/data/npz.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,11 +88,13 @@ TEST_F(NpzTest, NumpyReadsWhatWeWrite) {
   if (python == nullptr || !fs::exists(python)) {
     GTEST_SKIP() << "the Python of the tests is absent";
   }
-  write_npz(folder_ / "x.npz", {{"a", Tensor::from<float>({2, 3}, {0, 1, 2, 3, 4, 5})}, {"s", Tensor::strings({1}, {"grün"})}});
-  const std::string command = std::string(python) +
-                              " -c \"import numpy, sys; d = numpy.load(sys.argv[1]); print(list(d), d['a'].tolist(), "
-                              "d['a'].dtype, ascii(str(d['s'][0])))\" " +
-                              (folder_ / "x.npz").string();
+  write_npz(folder_ / "x.npz",
+            {{"a", Tensor::from<float>({2, 3}, {0, 1, 2, 3, 4, 5})}, {"s", Tensor::strings({1}, {"grün"})}});
+  const std::string command =
+      std::string(python) +
+      " -c \"import numpy, sys; d = numpy.load(sys.argv[1]); print(list(d), d['a'].tolist(), "
+      "d['a'].dtype, ascii(str(d['s'][0])))\" " +
+      (folder_ / "x.npz").string();
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "r"), &::pclose);
   ASSERT_NE(pipe, nullptr);
   std::array<char, 256> line = {};
@@ -142,7 +143,8 @@ TEST_F(NpzTest, EveryTruncationAndManyByteChangesNeverCrash) {
     for (std::uint64_t i = 0; i < 1500; ++i) {
       std::vector<std::byte> bad = good;
       for (std::uint64_t change = 0; change <= rng.below(16 * i, 3); ++change) {
-        bad[rng.below(16 * i + 2 * change + 1, bad.size())] = static_cast<std::byte>(rng.below(16 * i + 2 * change + 2, 256));
+        bad[rng.below(16 * i + 2 * change + 1, bad.size())] =
+            static_cast<std::byte>(rng.below(16 * i + 2 * change + 2, 256));
       }
       (void)try_read(bad);
     }

@@ -18,24 +18,27 @@ namespace tempera::data {
 
 /// Bringing an image to the size the model takes, in this order: resize, then crop.
 struct ImageFit {
-  std::optional<int> short_side;  ///< resize so that the shorter side has this many pixels; the other in proportion
-  std::optional<int> width;       ///< or resize to width x height whatever the proportions
+  std::optional<int>
+      short_side;  ///< resize so that the shorter side has this many pixels; the other in proportion
+  std::optional<int> width;  ///< or resize to width x height whatever the proportions
   std::optional<int> height;
   image::ResizeKernel kernel = image::ResizeKernel::kBicubic;
   std::optional<int> crop_width;  ///< then the middle crop_width x crop_height
   std::optional<int> crop_height;
 };
 
-/// How samples for calibrating and measuring are cut from one picture; `tempera run` takes the whole picture instead.
+/// How samples for calibrating and measuring are cut from one picture; `tempera run` takes the whole picture
+/// instead.
 struct ImageSampling {
-  int crops = 1;                  ///< samples from each picture, at seeded random places
-  std::optional<int> width;       ///< pixels of the model's input that a sample gets; a smaller picture is mirrored
+  int crops = 1;  ///< samples from each picture, at seeded random places
+  std::optional<int>
+      width;  ///< pixels of the model's input that a sample gets; a smaller picture is mirrored
   std::optional<int> height;
-  double zoom_min = 1.0;          ///< with `zoom`: a square of this fraction of the shorter side and up, resized to
-  double zoom_max = 1.0;          ///<   width x height instead of a cut at full resolution
+  double zoom_min = 1.0;  ///< with `zoom`: a square of this fraction of the shorter side and up, resized to
+  double zoom_max = 1.0;  ///<   width x height instead of a cut at full resolution
   bool zoom = false;
-  int reduce = 1;                 ///< super-resolution: the crop is taken `reduce` times larger and shrunk with the fit's
-                                  ///<   kernel; the crop itself is the expected output
+  int reduce = 1;  ///< super-resolution: the crop is taken `reduce` times larger and shrunk with the fit's
+                   ///<   kernel; the crop itself is the expected output
 };
 
 struct ImageSource {
@@ -59,7 +62,7 @@ struct RandomSource {
   Distribution distribution = Distribution::kNormal;
   double mean = 0.0;  ///< of kNormal
   double std = 1.0;
-  double low = 0.0;   ///< of kUniform: [low, high); integers low..high inclusive
+  double low = 0.0;  ///< of kUniform: [low, high); integers low..high inclusive
   double high = 1.0;
   graph::Dims shape;  ///< empty: the graph's own, with 1 for what is not fixed
 };
@@ -74,13 +77,15 @@ struct InputRecipe {
 /// What an output means and how a change of it is measured.
 struct OutputRecipe {
   std::string name;
-  std::string meaning = "array";      ///< "image", "logits", "probabilities", "energy", "forces", "score", "array"
-  std::string unit;                   ///< "hartree", "pK"; free text
-  std::string metric;                 ///< a name of quality::metrics(); empty: relative_l2
-  int border = 0;                     ///< pixels an image metric leaves out at each edge
-  std::string expected;               ///< key of the true output in the .npz; "source": the picture before reduction; empty: none
-  std::string labels;                 ///< file with one class name a line, beside the recipe
-  image::PixelFormat format;          ///< of an image
+  std::string meaning =
+      "array";         ///< "image", "logits", "probabilities", "energy", "forces", "score", "array"
+  std::string unit;    ///< "hartree", "pK"; free text
+  std::string metric;  ///< a name of quality::metrics(); empty: relative_l2
+  int border = 0;      ///< pixels an image metric leaves out at each edge
+  std::string
+      expected;  ///< key of the true output in the .npz; "source": the picture before reduction; empty: none
+  std::string labels;         ///< file with one class name a line, beside the recipe
+  image::PixelFormat format;  ///< of an image
 };
 
 /// Running on images of any size (see image/tile.h).
@@ -92,21 +97,24 @@ struct TileRecipe {
   bool fixed_size = false;
 };
 
-/// How to run the model; printed as the settings for other tools. What is absent is the engine's or command's default.
+/// How to run the model; printed as the settings for other tools. What is absent is the engine's or command's
+/// default.
 struct DeployRecipe {
   std::string engine;
   std::string device;
-  std::string precision;                    ///< "f32", "bf16", "f16"
-  int threads = 0;                          ///< 0: one for each core
-  std::map<std::string, graph::Dims> shapes;  ///< fixed input shapes by input name
+  std::string precision;                          ///< "f32", "bf16", "f16"
+  int threads = 0;                                ///< 0: one for each core
+  std::map<std::string, graph::Dims> shapes;      ///< fixed input shapes by input name
   std::map<std::string, std::string> properties;  ///< the engine's own settings
 };
 
 /// How files of arrays fall into samples and sources.
 struct DataRecipe {
   enum class Samples : std::uint8_t { kAuto, kFile, kLeading };
-  Samples samples = Samples::kAuto;  ///< one sample a file, or one for each index of the leading axis; kAuto: see dataset.h
-  int blocks = 1;  ///< a file's leading axis is cut into so many contiguous blocks (of a trajectory), each a source of its own
+  Samples samples =
+      Samples::kAuto;  ///< one sample a file, or one for each index of the leading axis; kAuto: see dataset.h
+  int blocks = 1;  ///< a file's leading axis is cut into so many contiguous blocks (of a trajectory), each a
+                   ///< source of its own
 };
 
 /// Everything a model file cannot say about its own use; the sidecar `model.recipe.toml` of `model.onnx`.
@@ -121,21 +129,23 @@ struct Recipe {
   std::optional<TileRecipe> tile;
   DeployRecipe deploy;
 
-  std::filesystem::path path;        ///< the file it was read from; empty: made in memory or guessed
-  std::vector<std::string> guesses;  ///< what was guessed from shapes and should be shown to the user; empty when read
+  std::filesystem::path path;  ///< the file it was read from; empty: made in memory or guessed
+  std::vector<std::string>
+      guesses;  ///< what was guessed from shapes and should be shown to the user; empty when read
 
   [[nodiscard]] const InputRecipe* input(std::string_view name) const;
   [[nodiscard]] const OutputRecipe* output(std::string_view name) const;
 };
 
-/// "super_resolution", "image_classification", "image_to_image", "image_generation", "docking", "force_field", "other".
+/// "super_resolution", "image_classification", "image_to_image", "image_generation", "docking",
+/// "force_field", "other".
 [[nodiscard]] const std::vector<std::string>& task_names();
 
 /// folder/model.onnx -> folder/model.recipe.toml
 [[nodiscard]] std::filesystem::path recipe_path(const std::filesystem::path& model);
 
-/// Parses the text of a recipe. All problems of the file are reported together, each with line and column; an unknown key
-/// is a problem, with the nearest known ones.
+/// Parses the text of a recipe. All problems of the file are reported together, each with line and column; an
+/// unknown key is a problem, with the nearest known ones.
 ///
 /// \param file     name for messages
 /// \param metrics  known metric names; empty: any is taken
@@ -143,22 +153,24 @@ struct Recipe {
 [[nodiscard]] Recipe parse_recipe(std::string_view text, std::string_view file = "recipe",
                                   std::span<const std::string> metrics = {});
 /// \throws also Error{kNotFound, kIo}
-[[nodiscard]] Recipe read_recipe(const std::filesystem::path& path, std::span<const std::string> metrics = {});
+[[nodiscard]] Recipe read_recipe(const std::filesystem::path& path,
+                                 std::span<const std::string> metrics = {});
 
 /// The text that parse_recipe() turns into an equal recipe; defaults are left out.
 [[nodiscard]] std::string to_toml(const Recipe& recipe);
 void write_recipe(const std::filesystem::path& path, const Recipe& recipe);
 
-/// A recipe from the graph alone: float [N,3|1,H,W] or [N,H,W,3|1] inputs are taken for images in 0..1, everything else
-/// for arrays; Recipe::guesses says each one in a sentence.
+/// A recipe from the graph alone: float [N,3|1,H,W] or [N,H,W,3|1] inputs are taken for images in 0..1,
+/// everything else for arrays; Recipe::guesses says each one in a sentence.
 [[nodiscard]] Recipe guess_recipe(const graph::Graph& graph);
 
-/// The model's sidecar when it exists, completed by guesses for inputs and outputs it does not name; else a guess.
-/// \throws as read_recipe() and check_recipe()
+/// The model's sidecar when it exists, completed by guesses for inputs and outputs it does not name; else a
+/// guess. \throws as read_recipe() and check_recipe()
 [[nodiscard]] Recipe recipe_for(const std::filesystem::path& model, const graph::Graph& graph,
                                 std::span<const std::string> metrics = {});
 
-/// Checks the recipe's names, channels and shapes against the graph. \throws Error{kInvalidArgument} with all problems
+/// Checks the recipe's names, channels and shapes against the graph. \throws Error{kInvalidArgument} with all
+/// problems
 void check_recipe(const Recipe& recipe, const graph::Graph& graph);
 
 }  // namespace tempera::data

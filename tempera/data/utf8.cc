@@ -35,7 +35,8 @@ void append_utf8(std::string& text, std::uint32_t code_point) {
 }
 
 std::u32string to_utf32(std::string_view text) {
-  // Lengths, bits of the first byte, and the smallest code point that needs so many bytes (Unicode 15, table 3-7).
+  // Lengths, bits of the first byte, and the smallest code point that needs so many bytes (Unicode 15, table
+  // 3-7).
   struct Form {
     unsigned mask;
     unsigned lead;

@@ -12,8 +12,9 @@
 namespace tempera::image {
 
 struct DecodeOptions {
-  std::int64_t max_pixels = 128'000'000;  ///< width x height; more is refused from the header, before decoding
-  int channels = 3;                       ///< 3: RGB, 1: grey
+  std::int64_t max_pixels =
+      128'000'000;   ///< width x height; more is refused from the header, before decoding
+  int channels = 3;  ///< 3: RGB, 1: grey
 };
 
 /// What the header of a file says.
@@ -23,11 +24,12 @@ struct ImageInfo {
   std::string format;  ///< "jpeg", "png", "webp", "tiff"
 };
 
-/// JPEG, PNG, WebP or TIFF as a person sees it: rotated as EXIF says, colour profiles and CMYK converted to sRGB, palettes
-/// resolved, transparent parts laid over white, 16-bit data kept, the first page of several. Other formats are refused,
-/// whatever the file is called.
+/// JPEG, PNG, WebP or TIFF as a person sees it: rotated as EXIF says, colour profiles and CMYK converted to
+/// sRGB, palettes resolved, transparent parts laid over white, 16-bit data kept, the first page of several.
+/// Other formats are refused, whatever the file is called.
 ///
-/// \throws Error{kIo} for a damaged or unknown file, Error{kInvalidArgument} for one of too many pixels; kNotFound
+/// \throws Error{kIo} for a damaged or unknown file, Error{kInvalidArgument} for one of too many pixels;
+/// kNotFound
 [[nodiscard]] Image load(const std::filesystem::path& path, const DecodeOptions& options = {});
 [[nodiscard]] Image decode(std::span<const std::byte> bytes, const DecodeOptions& options = {});
 [[nodiscard]] ImageInfo probe(std::span<const std::byte> bytes);

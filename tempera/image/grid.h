@@ -7,8 +7,8 @@
 namespace tempera::image {
 
 struct GridOptions {
-  int columns = 0;   ///< 0: as square as it gets
-  int gap = 4;       ///< pixels between pictures and around them
+  int columns = 0;  ///< 0: as square as it gets
+  int gap = 4;      ///< pixels between pictures and around them
   float background = 255.0F;
 };
 

@@ -12,7 +12,8 @@ namespace tempera::quality {
 
 /// What the user allows a change to cost.
 ///
-///   --max-loss 5%        relative: task loss where a truth and a metric exist, else the relative L2 of the worst output
+///   --max-loss 5%        relative: task loss where a truth and a metric exist, else the relative L2 of the
+///   worst output
 ///   --max-loss 0.2dB     the metric may get worse by this much in its own unit
 ///   --min 35dB           the metric, or the fidelity (SQNR) where no metric has that unit, must reach this
 struct LossBudget {
@@ -31,22 +32,22 @@ struct LossBudget {
 /// What was measured for one output.
 struct OutputLoss {
   std::string output;
-  double relative_l2 = 0.0;     ///< new against old, mean over samples
-  double sqnr_db = 0.0;         ///< new against old, mean over samples of the dB values
-  std::string worst_sample;     ///< by relative L2
+  double relative_l2 = 0.0;  ///< new against old, mean over samples
+  double sqnr_db = 0.0;      ///< new against old, mean over samples of the dB values
+  std::string worst_sample;  ///< by relative L2
   double worst_relative_l2 = 0.0;
-  std::string metric;           ///< with a truth: name of the metric; else empty
-  double metric_before = 0.0;   ///< old model against the truth
-  double metric_after = 0.0;    ///< new model against the truth
+  std::string metric;          ///< with a truth: name of the metric; else empty
+  double metric_before = 0.0;  ///< old model against the truth
+  double metric_after = 0.0;   ///< new model against the truth
 };
 
 /// The loss as the budget counts it, in the budget's unit.
 struct LossVerdict {
   bool within = false;
-  double loss = 0.0;      ///< for kAtLeast: the value reached
-  std::string output;     ///< the one that decided
-  std::string measured;   ///< "task loss (psnr_y)", "relative L2", "SQNR"
-  std::string text;       ///< one sentence for report and log
+  double loss = 0.0;     ///< for kAtLeast: the value reached
+  std::string output;    ///< the one that decided
+  std::string measured;  ///< "task loss (psnr_y)", "relative L2", "SQNR"
+  std::string text;      ///< one sentence for report and log
 };
 
 /// The worst output decides. \throws Error{kInvalidArgument} when no output has a metric of the budget's unit

@@ -15,8 +15,8 @@ namespace tempera::quality {
 
 enum class Direction : std::uint8_t { kHigherIsBetter, kLowerIsBetter };
 
-/// How a worse value counts as *relative task loss*, a number without unit that `--max-loss 5%` limits (0: no loss).
-/// `before` is the original model's value against the truth, `after` the new model's.
+/// How a worse value counts as *relative task loss*, a number without unit that `--max-loss 5%` limits (0: no
+/// loss). `before` is the original model's value against the truth, `after` the new model's.
 enum class LossRule : std::uint8_t {
   kRatio,       ///< lower is better: after / before - 1; higher is better: 1 - after / before
   kDecibel,     ///< 10^((before - after) / 20) - 1: how much the error's root mean square grew
@@ -24,8 +24,8 @@ enum class LossRule : std::uint8_t {
 };
 
 struct MetricOptions {
-  int border = 0;              ///< of image metrics
-  image::PixelFormat format;   ///< of image metrics
+  int border = 0;             ///< of image metrics
+  image::PixelFormat format;  ///< of image metrics
 };
 
 /// One metric gathered over samples. Not safe to share.
@@ -35,13 +35,15 @@ class Metric {
 
   /// \param sample     name for reports
   /// \param reference  the truth, or the old model's output
-  /// \param candidate  same dimensions, except that class indices or one-hot rows may stand for scores in `reference`
-  virtual void add(const std::string& sample, const graph::Tensor& reference, const graph::Tensor& candidate) = 0;
+  /// \param candidate  same dimensions, except that class indices or one-hot rows may stand for scores in
+  /// `reference`
+  virtual void add(const std::string& sample, const graph::Tensor& reference,
+                   const graph::Tensor& candidate) = 0;
 
   struct Result {
-    double value = 0.0;         ///< over all samples; NaN when there were none
+    double value = 0.0;  ///< over all samples; NaN when there were none
     std::int64_t samples = 0;
-    std::string worst_sample;   ///< empty for metrics that have no value for one sample
+    std::string worst_sample;  ///< empty for metrics that have no value for one sample
     double worst_value = 0.0;
   };
   [[nodiscard]] virtual Result result() const = 0;

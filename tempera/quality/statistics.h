@@ -9,8 +9,9 @@ namespace tempera::quality {
 /// Indices of the k largest scores, best first; equal scores in the order of their index, NaN last.
 [[nodiscard]] std::vector<std::int64_t> top_k(std::span<const double> scores, std::int64_t k);
 
-[[nodiscard]] double mean(std::span<const double> values);    ///< NaN when empty
-[[nodiscard]] double median(std::vector<double> values);      ///< mean of the middle two when even; NaN when empty
+[[nodiscard]] double mean(std::span<const double> values);  ///< NaN when empty
+[[nodiscard]] double median(
+    std::vector<double> values);  ///< mean of the middle two when even; NaN when empty
 [[nodiscard]] double mean_absolute_error(std::span<const double> truth, std::span<const double> predicted);
 [[nodiscard]] double root_mean_square_error(std::span<const double> truth, std::span<const double> predicted);
 
