@@ -154,8 +154,9 @@ std::string pass_list(const Report& report) {
       continue;
     }
     any = true;
-    out += fmt::format("<details><summary><code>{}</code> fired {} times, declined {}{} <span class=soft>({:.1f} ms)</span></summary><ul>\n",
+    out += fmt::format("<details><summary><code>{}</code> fired {} times, declined {}{}{} <span class=soft>({:.1f} ms)</span></summary><ul>\n",
                        escape(pass.name), pass.rewrites.size(), pass.skipped.size(),
+                       pass.effect > 0 ? fmt::format("; the model is {:.2f} times as fast with it", pass.effect) : "",
                        pass.reverted.empty() ? "" : fmt::format(" <b class=bad>reverted: {}</b>", escape(pass.reverted)),
                        pass.time_ms);
     for (const Site& site : pass.rewrites) {

@@ -63,6 +63,7 @@ Json json_of(const PassRecord& p) {
           {"time_ms", p.time_ms},
           {"rewrites", list_of(p.rewrites)},
           {"skipped", list_of(p.skipped)},
+          {"effect", p.effect},
           {"reverted", p.reverted}};
 }
 

@@ -78,6 +78,7 @@ struct PassRecord {
   double time_ms = 0.0;
   std::vector<Site> rewrites;
   std::vector<Site> skipped;
+  double effect = 0.0;   ///< how many times faster the model is with it than without it; 0: not measured
   std::string reverted;  ///< why its effect was taken back; empty: kept
 };
 

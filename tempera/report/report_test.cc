@@ -21,7 +21,7 @@ Report sample() {
   rewritten.speedup = {2.0, 1.9, 1.02, 30, true};
   rewritten.losses.push_back({"SR", "psnr_y", "dB", 27.25, 26.0, "coffee.png", 27.28, 0.1, true});
   report.candidates = {original, rewritten};
-  report.passes.push_back({"split_sliced", 1.5, {{"to_qkv", "Conv -> 3 Conv"}}, {}, ""});
+  report.passes.push_back({"split_sliced", 1.5, {{"to_qkv", "Conv -> 3 Conv"}}, {}, 1.9, ""});
   report.pictures.push_back({"coffee.png", "", std::string("\x01\x02\x03\x04", 4), "", "", 8});
   return report;
 }

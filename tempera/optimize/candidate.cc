@@ -1,0 +1,87 @@
+#include "tempera/optimize/candidate.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "tempera/base/error.h"
+
+namespace tempera::optimize {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<std::string> input_names(const engine::Session& session) {
+  std::vector<std::string> names;
+  for (const engine::Port& port : session.inputs()) {
+    names.push_back(port.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<data::Sample> load_samples(const Subject& subject, const std::vector<std::size_t>& part, std::size_t most) {
+  std::vector<data::Sample> samples;
+  for (std::size_t i = 0; i < part.size() && i < most; ++i) {
+    samples.push_back(subject.dataset->load(part[i]));
+  }
+  return samples;
+}
+
+std::vector<std::vector<graph::Tensor>> input_sets(const Subject& subject, const std::vector<data::Sample>& samples,
+                                                   const engine::Session& session) {
+  std::vector<std::vector<graph::Tensor>> sets;
+  for (const data::Sample& sample : samples) {
+    sets.push_back(arrange_inputs(sample, subject.model.graph, input_names(session)));
+  }
+  return sets;
+}
+
+void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& subject,
+             const std::vector<data::Sample>& samples) {
+  const Clock::time_point start = Clock::now();
+  try {
+    candidate.session = engine.compile(*candidate.model, candidate.options);
+    (void)candidate.session->run(input_sets(subject, {samples.at(0)}, *candidate.session).at(0));
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kInternal) {
+      throw;
+    }
+    candidate.session.reset();
+    candidate.failure = error.what();
+  }
+  candidate.load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+void time_candidates(const std::vector<Candidate*>& candidates, const Subject& subject,
+                     const std::vector<data::Sample>& samples, const engine::TimingOptions& options, const Host& host) {
+  std::vector<Candidate*> running;
+  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(running),
+               [](const Candidate* candidate) { return candidate->session != nullptr; });
+  std::vector<std::vector<std::vector<graph::Tensor>>> sets;
+  std::vector<engine::Timed> timed;
+  for (const Candidate* candidate : running) {
+    sets.push_back(input_sets(subject, samples, *candidate->session));
+  }
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    timed.push_back({running[i]->session.get(), sets[i]});
+  }
+  const std::vector<engine::Timing> timings = engine::time_interleaved(timed, options, host);
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    running[i]->timing = timings[i];
+  }
+}
+
+std::size_t choose(const std::vector<Candidate>& candidates) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < candidates.size(); ++i) {
+    const Candidate& c = candidates[i];
+    if (c.session != nullptr && c.verdict.within && c.timing.speedup.faster() &&
+        c.timing.latency.median_ms < candidates[best].timing.latency.median_ms) {
+      best = i;
+    }
+  }
+  return best;
+}
+
+}  // namespace tempera::optimize

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tempera/engine/engine.h"
+#include "tempera/engine/measure/latency.h"
+#include "tempera/graph/model.h"
+#include "tempera/optimize/subject.h"
+#include "tempera/quality/loss_budget.h"
+
+namespace tempera::optimize {
+
+/// A model with the settings it would ship under, and what was measured of it so far.
+struct Candidate {
+  std::string name;  ///< "original f32", "rewritten bf16"
+  std::shared_ptr<const graph::Model> model;
+  engine::CompileOptions options;
+  bool rewritten = false;
+  std::unique_ptr<engine::Session> session;
+  double load_ms = 0.0;  ///< to compile and run once
+  std::string failure;   ///< why it cannot run; then session is null
+  engine::Timing timing;
+  std::vector<quality::OutputLoss> losses;
+  quality::LossVerdict verdict;
+};
+
+/// Compiles the candidate and runs it once on the first sample. What fails is noted in `failure`, except cancelling and a fault of ours.
+void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& subject,
+             const std::vector<data::Sample>& samples);
+
+/// The first `most` samples of a part as input sets for the session's ports. \param part  indices, not empty
+[[nodiscard]] std::vector<data::Sample> load_samples(const Subject& subject, const std::vector<std::size_t>& part,
+                                                     std::size_t most);
+[[nodiscard]] std::vector<std::vector<graph::Tensor>> input_sets(const Subject& subject,
+                                                                 const std::vector<data::Sample>& samples,
+                                                                 const engine::Session& session);
+
+/// Times all candidates that run, interleaved, and fills in their `timing` against the first.
+void time_candidates(const std::vector<Candidate*>& candidates, const Subject& subject,
+                     const std::vector<data::Sample>& samples, const engine::TimingOptions& options, const Host& host);
+
+/// The candidate to keep: the fastest by median among those that run, are within the budget and are faster than the
+/// first beyond chance; the first when there is none.
+[[nodiscard]] std::size_t choose(const std::vector<Candidate>& candidates);
+
+}  // namespace tempera::optimize

@@ -1,0 +1,55 @@
+#include "tempera/optimize/candidate.h"
+
+#include <gtest/gtest.h>
+
+namespace tempera::optimize {
+namespace {
+
+// A session that is never run.
+class IdleSession : public engine::Session {
+ public:
+  [[nodiscard]] const std::vector<engine::Port>& inputs() const override { return ports_; }
+  [[nodiscard]] const std::vector<engine::Port>& outputs() const override { return ports_; }
+  std::vector<graph::Tensor> run(std::span<const graph::Tensor>) override { return {}; }
+
+ private:
+  std::vector<engine::Port> ports_;
+};
+
+Candidate measured(double median_ms, double lower95, bool within) {
+  Candidate candidate;
+  candidate.session = std::make_unique<IdleSession>();
+  candidate.timing.latency.median_ms = median_ms;
+  candidate.timing.speedup.lower95 = lower95;
+  candidate.timing.speedup.noise = 1.02;
+  candidate.timing.speedup.pairs = 30;
+  candidate.verdict.within = within;
+  return candidate;
+}
+
+TEST(ChooseTest, TakesTheFastestWithinTheBudget) {
+  std::vector<Candidate> candidates;
+  candidates.push_back(measured(10, 1.0, true));
+  candidates.push_back(measured(5, 1.9, true));
+  candidates.push_back(measured(2, 4.0, false));  // too lossy
+  candidates.push_back(measured(4, 2.2, true));
+  EXPECT_EQ(choose(candidates), 3U);
+}
+
+TEST(ChooseTest, KeepsTheOriginalWhenGainsAreWithinNoise) {
+  std::vector<Candidate> candidates;
+  candidates.push_back(measured(10, 1.0, true));
+  candidates.push_back(measured(9.9, 1.01, true));
+  EXPECT_EQ(choose(candidates), 0U);
+}
+
+TEST(ChooseTest, PassesOverWhatDoesNotRun) {
+  std::vector<Candidate> candidates;
+  candidates.push_back(measured(10, 1.0, true));
+  candidates.push_back(measured(0, 5.0, true));
+  candidates.back().session.reset();
+  EXPECT_EQ(choose(candidates), 0U);
+}
+
+}  // namespace
+}  // namespace tempera::optimize

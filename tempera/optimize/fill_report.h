@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <vector>
+
+#include "tempera/optimize/candidate.h"
+#include "tempera/optimize/optimize.h"
+#include "tempera/report/report.h"
+
+namespace tempera::optimize {
+
+/// What is known before anything is measured: command, versions, machine, fingerprints, settings, samples.
+void fill_header(report::Report& report, const OptimizeOptions& options, const Subject& subject);
+
+/// What was measured: candidates with verdicts, time per node, summary, deploy settings.
+///
+/// \param chosen   index into candidates; 0 is the original
+/// \param written  the staged model file
+void fill_results(report::Report& report, const OptimizeOptions& options, const Subject& subject,
+                  const engine::Engine& engine, const std::vector<Candidate>& candidates, std::size_t chosen,
+                  const std::filesystem::path& written, const Host& host);
+
+}  // namespace tempera::optimize

@@ -1,0 +1,312 @@
+#include "tempera/optimize/optimize.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "tempera/base/error.h"
+#include "tempera/base/file.h"
+#include "tempera/base/hash.h"
+#include "tempera/base/output_folder.h"
+#include "tempera/data/prefetch.h"
+#include "tempera/engine/engines.h"
+#include "tempera/engine/torch/torch_engine.h"
+#include "tempera/onnx/read.h"
+#include "tempera/onnx/write.h"
+#include "tempera/optimize/candidate.h"
+#include "tempera/optimize/fill_report.h"
+#include "tempera/optimize/losses.h"
+#include "tempera/optimize/pictures.h"
+#include "tempera/optimize/rewrite.h"
+#include "tempera/optimize/subject.h"
+
+namespace tempera::optimize {
+namespace {
+
+namespace fs = std::filesystem;
+using engine::Precision;
+
+constexpr std::size_t kTimedSamples = 4;  // input sets that timing cycles through: more than one, and all in memory
+
+// One run of optimize(); the steps below are called in the order in which they stand.
+class Flow {
+ public:
+  Flow(const OptimizeOptions& options, const Host& host)
+      : options_(options), host_(host), out_(options.out, options.force), engine_(engine::make_engine(options.engine)),
+        evaluator_(engine::make_torch_evaluator()) {}
+
+  report::Report run() {
+    out_.refuse_input(options_.model);
+    read_subject();
+    propose_candidates();
+    measure_candidates();
+    revert_what_does_not_help();
+    write_choice();
+    verify_written_file();
+    out_.commit({"model.onnx", "model.onnx.data", "model.recipe.toml", "report.json", "report.html"});
+    return std::move(report_);
+  }
+
+ private:
+  // 1. The model, how to feed it, and data in three disjoint parts.
+  void read_subject() {
+    SubjectOptions subject;
+    subject.model = options_.model;
+    subject.data = options_.data;
+    subject.recipe = options_.recipe;
+    subject.seed = options_.seed;
+    subject.workers = options_.workers;
+    subject_ = load_subject(subject, host_);
+    workers_ = options_.workers > 0 ? options_.workers : data::default_workers();
+    fill_header(report_, options_, subject_);
+    if (!subject_.random_data && !subject_.split.sufficient) {
+      report_.notes.push_back("insufficient data: " + subject_.split.reason + "; quality figures are no claim");
+    }
+  }
+
+  [[nodiscard]] bool may_lose() const { return !subject_.random_data || options_.random_data; }
+
+  // 2. The original as it is, in each precision, and the same after the rewrites.
+  void propose_candidates() {
+    host_.progress.begin("rewriting", 0);
+    rewritten_ = rewrite_without(options_.skip_passes);
+    const auto original = std::make_shared<const graph::Model>(subject_.model);
+    std::vector<Precision> precisions = engine_->attributes().precisions;
+    if (options_.precision.has_value()) {
+      precisions = {*options_.precision};
+    } else if (!may_lose()) {
+      precisions = {Precision::kFloat32};
+      report_.notes.emplace_back(
+          "no data was given: only lossless rewrites were tried; give --data DIR (or --data random, unverified) to try lower "
+          "precisions");
+    }
+    for (const bool rewritten : {false, true}) {
+      if (rewritten && !rewritten_.changed) {
+        continue;
+      }
+      for (const Precision precision : precisions) {
+        add_candidate(rewritten, precision, rewritten ? rewritten_.model : original);
+      }
+    }
+    if (candidates_.front().session == nullptr) {
+      throw Error(ErrorCode::kEngineFailed,
+                  fmt::format("the original does not run in {}: {}", options_.engine, candidates_.front().failure),
+                  fmt::format("tempera inspect {}", options_.model.string()));
+    }
+  }
+
+  void add_candidate(bool rewritten, Precision precision, std::shared_ptr<const graph::Model> model) {
+    Candidate candidate;
+    candidate.name = fmt::format("{} {}", rewritten ? "rewritten" : "original", engine::to_string(precision));
+    candidate.model = std::move(model);
+    candidate.rewritten = rewritten;
+    candidate.options = compile_options(precision);
+    host_.progress.begin("compiling " + candidate.name, 0);
+    prepare(candidate, *engine_, subject_, search_samples());
+    if (!candidate.failure.empty()) {
+      const std::string note = fmt::format("{} does not run: {}", candidate.name, candidate.failure);
+      if (options_.strict) {
+        throw Error(ErrorCode::kEngineFailed, note);
+      }
+      report_.notes.push_back(note);
+    }
+    candidates_.push_back(std::move(candidate));
+  }
+
+  [[nodiscard]] engine::CompileOptions compile_options(Precision precision) const {
+    engine::CompileOptions compile;
+    compile.device = options_.device;
+    compile.precision = precision;
+    compile.threads = options_.threads > 0 ? options_.threads : subject_.recipe.deploy.threads;
+    compile.input_shapes = subject_.input_shapes;
+    compile.cache_dir = options_.cache_dir;
+    compile.properties = subject_.recipe.deploy.properties;
+    return compile;
+  }
+
+  // 3. Quality on the search part, against the original in f32; then latency, interleaved.
+  void measure_candidates() {
+    open_reference();
+    std::vector<Contender> contenders;
+    std::vector<Candidate*> running;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.session != nullptr) {
+        contenders.push_back({candidate.name, candidate.session.get()});
+        running.push_back(&candidate);
+      }
+    }
+    const auto losses = measure_losses(subject_, *reference_, contenders, subject_.split.search, workers_, host_);
+    for (std::size_t i = 0; i < running.size(); ++i) {
+      running[i]->losses = losses[i];
+      running[i]->verdict = quality::judge(options_.budget, losses[i]);
+    }
+    time_candidates(running, subject_, search_samples(), timing_options(0.4), host_);
+    chosen_ = choose(candidates_);
+  }
+
+  // The original in exact f32: what every loss is measured against.
+  void open_reference() {
+    engine::CompileOptions exact = compile_options(Precision::kFloat32);
+    exact.exact = true;
+    reference_ = engine_->compile(subject_.model, exact);
+  }
+
+  // 4. Each pass that fired must earn its place: where the model without it is faster beyond chance, it goes.
+  void revert_what_does_not_help() {
+    report_.passes = rewritten_.passes;
+    if (!options_.try_reverting || !candidates_[chosen_].rewritten) {
+      return;
+    }
+    std::vector<std::string> skipped = options_.skip_passes;
+    std::size_t fired = std::count_if(report_.passes.begin(), report_.passes.end(),
+                                      [](const report::PassRecord& pass) { return !pass.rewrites.empty(); });
+    for (report::PassRecord& pass : report_.passes) {
+      if (pass.rewrites.empty()) {
+        continue;
+      }
+      skipped.push_back(pass.name);
+      Candidate without;
+      without.name = "without " + pass.name;
+      Rewritten other = rewrite_without(skipped);
+      without.model = other.model;
+      without.options = candidates_[chosen_].options;
+      without.rewritten = other.changed;
+      prepare(without, *engine_, subject_, search_samples());
+      bool reverted = false;
+      if (without.session != nullptr) {
+        time_candidates({&candidates_[chosen_], &without}, subject_, search_samples(),
+                        timing_options(0.3 / static_cast<double>(fired)), host_);
+        pass.effect = 1.0 / without.timing.speedup.median;
+        reverted = without.timing.speedup.faster();
+      }
+      if (reverted) {
+        pass.reverted = fmt::format("the model is {:.3f} times as fast without it", without.timing.speedup.median);
+        Candidate& kept = candidates_[chosen_];
+        kept.model = without.model;
+        kept.session = std::move(without.session);
+        kept.rewritten = without.rewritten;
+      } else {
+        skipped.pop_back();
+      }
+    }
+  }
+
+  [[nodiscard]] Rewritten rewrite_without(const std::vector<std::string>& skipped) const {
+    RewriteOptions rewriting;
+    rewriting.engine = options_.engine;
+    rewriting.skip_passes = skipped;
+    rewriting.dump_folder = options_.dump_folder;
+    rewriting.dump_after = options_.dump_after;
+    return rewrite(subject_, *evaluator_, rewriting, host_);
+  }
+
+  // 5. Model and recipe go to the staging folder; nothing is visible yet.
+  void write_choice() {
+    write_model(candidates_[chosen_]);
+  }
+
+  void write_model(const Candidate& candidate) {
+    if (candidate.rewritten) {
+      onnx::write_model(*candidate.model, out_.staging() / "model.onnx");
+    } else {
+      copy_original();
+    }
+    data::Recipe recipe = subject_.recipe;
+    recipe.deploy.engine = options_.engine;
+    recipe.deploy.device = options_.device;
+    recipe.deploy.precision = std::string(engine::to_string(candidate.options.precision));
+    recipe.deploy.threads = candidate.options.threads;
+    data::write_recipe(out_.staging() / "model.recipe.toml", recipe);
+  }
+
+  // Byte for byte; external data is gathered into one file, since its own names may collide with ours.
+  void copy_original() {
+    if (fs::file_size(options_.model) == 0 || has_external_data()) {
+      onnx::write_model(onnx::read_model(options_.model), out_.staging() / "model.onnx");
+      return;
+    }
+    fs::copy_file(options_.model, out_.staging() / "model.onnx");
+  }
+
+  [[nodiscard]] bool has_external_data() const {
+    return graph::weight_size(subject_.model.graph).bytes > static_cast<std::int64_t>(fs::file_size(options_.model));
+  }
+
+  // 6. What was written is loaded afresh and measured, with the options it ships with, on data neither the rewrites nor
+  //    the choice saw. When it fails here, the original goes out instead.
+  void verify_written_file() {
+    Candidate shipped;
+    const Candidate& chosen = candidates_[chosen_];
+    shipped.name = chosen.name;
+    shipped.rewritten = chosen.rewritten;
+    shipped.options = chosen.options;
+    shipped.model = std::make_shared<const graph::Model>(onnx::read_model(out_.staging() / "model.onnx"));
+    const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.verify, kTimedSamples);
+    prepare(shipped, *engine_, subject_, samples);
+    if (shipped.session == nullptr) {
+      throw Error(ErrorCode::kEngineFailed, "the written file does not run: " + shipped.failure).in("verification");
+    }
+    std::vector<Contender> contenders = {{shipped.name, shipped.session.get()}};
+    shipped.losses =
+        measure_losses(subject_, *reference_, contenders, subject_.split.verify, workers_, host_).front();
+    shipped.verdict = quality::judge(options_.budget, shipped.losses);
+    time_candidates({&candidates_.front(), &shipped}, subject_, samples, timing_options(0.3), host_);
+
+    const bool is_original = chosen_ == 0;
+    if (!is_original && (!shipped.verdict.within || !shipped.timing.speedup.faster())) {
+      report_.notes.push_back(fmt::format("{} was chosen but failed verification ({}; {:.2f}x, at least {:.2f}x): the original was "
+                                          "written instead",
+                                          shipped.name, shipped.verdict.text, shipped.timing.speedup.median,
+                                          shipped.timing.speedup.lower95));
+      candidates_[chosen_].verdict.within = false;
+      chosen_ = 0;
+      write_model(candidates_.front());
+      verify_written_file();
+      return;
+    }
+    Candidate& kept = candidates_[chosen_];
+    kept.losses = shipped.losses;
+    kept.verdict = shipped.verdict;
+    kept.timing = shipped.timing;
+    kept.load_ms = shipped.load_ms;
+    fill_results(report_, options_, subject_, *engine_, candidates_, chosen_, out_.staging() / "model.onnx", host_);
+    report_.pictures = make_pictures(subject_, *candidates_.front().session, *shipped.session, samples);
+    write_text_file(out_.staging() / "report.json", report::to_json(report_));
+    write_text_file(out_.staging() / "report.html", report::to_html(report_));
+  }
+
+  [[nodiscard]] const std::vector<data::Sample>& search_samples() {
+    if (search_samples_.empty()) {
+      search_samples_ = load_samples(subject_, subject_.split.search, kTimedSamples);
+    }
+    return search_samples_;
+  }
+
+  [[nodiscard]] engine::TimingOptions timing_options(double share) const {
+    engine::TimingOptions timing;
+    timing.pairs = options_.pairs;
+    timing.max_seconds = options_.max_seconds * share;
+    return timing;
+  }
+
+  const OptimizeOptions& options_;
+  const Host& host_;
+  OutputFolder out_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<engine::Evaluator> evaluator_;
+  Subject subject_;
+  int workers_ = 1;
+  Rewritten rewritten_;
+  std::vector<Candidate> candidates_;
+  std::vector<data::Sample> search_samples_;
+  std::unique_ptr<engine::Session> reference_;
+  std::size_t chosen_ = 0;
+  report::Report report_;
+};
+
+}  // namespace
+
+report::Report optimize(const OptimizeOptions& options, const Host& host) { return Flow(options, host).run(); }
+
+}  // namespace tempera::optimize
