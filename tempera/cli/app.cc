@@ -9,6 +9,7 @@
 
 #include "tempera/base/error.h"
 #include "tempera/cli/command.h"
+#include "tempera/cli/probe.h"
 #include "tempera/cli/versions.h"
 
 namespace tempera::cli {
@@ -87,6 +88,7 @@ int run(int argc, const char* const* argv) {
   for (const Command& command : kCommands) {
     command.add(*app.add_subcommand(std::string(command.name), std::string(command.summary)));
   }
+  add_probe(*app.add_subcommand("probe", ""));
   try {
     app.parse(argc, argv);
     return 0;

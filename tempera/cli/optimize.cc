@@ -1,0 +1,112 @@
+#include "tempera/optimize/optimize.h"
+
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "tempera/cli/command.h"
+#include "tempera/cli/probe.h"
+#include "tempera/cli/shared_options.h"
+#include "tempera/cli/versions.h"
+
+namespace tempera::cli {
+namespace {
+
+struct OptimizeArguments {
+  std::shared_ptr<SharedOptions> shared;
+  std::string model;
+  std::vector<std::string> data;
+  std::string recipe;
+  std::string out;
+  bool force = false;
+  std::string max_loss = "5%";
+  std::string min;
+  std::vector<std::string> skip_passes;
+  std::string dump_after;
+  std::int64_t pairs = 30;
+  double seconds = 600;
+  int workers = 0;
+  bool keep_all_passes = false;
+};
+
+void run_optimize(const OptimizeArguments& arguments, const std::string& command) {
+  optimize::OptimizeOptions options;
+  options.model = arguments.model;
+  for (const std::string& path : arguments.data) {
+    if (path == "random") {
+      options.random_data = true;
+    } else {
+      options.data.emplace_back(path);
+    }
+  }
+  options.recipe = arguments.recipe;
+  options.out = arguments.out;
+  options.force = arguments.force;
+  options.engine = arguments.shared->engine;
+  options.device = arguments.shared->device;
+  if (!arguments.shared->precision.empty()) {
+    options.precision = compile_options(*arguments.shared).precision;
+  }
+  options.threads = arguments.shared->threads;
+  options.budget = arguments.min.empty() ? quality::LossBudget::parse_max_loss(arguments.max_loss)
+                                         : quality::LossBudget::parse_min(arguments.min);
+  options.skip_passes = arguments.skip_passes;
+  options.dump_after = arguments.dump_after;
+  options.dump_folder = ".";
+  options.pairs = arguments.pairs;
+  options.max_seconds = arguments.seconds;
+  options.try_reverting = !arguments.keep_all_passes;
+  options.seed = arguments.shared->seed;
+  options.workers = arguments.workers;
+  options.strict = arguments.shared->strict;
+  options.cache_dir = arguments.shared->cache_dir;
+  options.command = command;
+  options.versions = versions();
+  options.probe_memory = [&](const std::filesystem::path& model, const engine::CompileOptions& compile) {
+    return probe(model, arguments.shared->engine, compile).peak_bytes;
+  };
+  Terminal terminal(*arguments.shared);
+  const Host host = terminal.host();
+  const report::Report report = optimize::optimize(options, host);
+  const std::string text = arguments.shared->json ? report::to_json(report) : report::to_table(report, color_on_stdout());
+  std::fputs(text.c_str(), stdout);
+  if (!arguments.shared->json) {
+    std::printf("wrote %s: model.onnx, model.recipe.toml, report.json, report.html\n", arguments.out.c_str());
+  }
+}
+
+}  // namespace
+
+void add_optimize(CLI::App& app) {
+  const auto arguments = std::make_shared<OptimizeArguments>();
+  app.add_option("model", arguments->model, "the ONNX model")->required();
+  app.add_option("--data", arguments->data,
+                 "files and folders of real inputs (pictures, .npy, .npz), or 'random'; without it only lossless rewrites are tried");
+  app.add_option("-o,--out", arguments->out, "folder for the result: model.onnx, model.recipe.toml, report.json, report.html")->required();
+  app.add_option("--recipe", arguments->recipe, "how to feed the model and judge its outputs (default: MODEL.recipe.toml, else a guess)");
+  app.add_option("--max-loss", arguments->max_loss, "loss allowed: '5%' relative, or in the metric's own unit as '0.2dB'")->capture_default_str();
+  app.add_option("--min", arguments->min, "instead: the least the metric or fidelity must reach, as '35dB'");
+  app.add_option("--skip-pass", arguments->skip_passes, "leave out this rewrite; may be repeated (tempera inspect --list-passes)")->take_all();
+  app.add_option("--dump-after", arguments->dump_after, "write the graph as text here after each time this pass fired");
+  app.add_flag("--keep-all-passes", arguments->keep_all_passes, "do not time the result without each pass");
+  app.add_option("--pairs", arguments->pairs, "interleaved pairs of timing; fewer than 30 never count as faster")
+      ->check(CLI::Range(5, 100000))
+      ->capture_default_str();
+  app.add_option("--seconds", arguments->seconds, "most time spent on measuring latency")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--workers", arguments->workers, "threads that read data (default: min(8, cores))")->check(CLI::Range(0, 256));
+  app.add_flag("--force", arguments->force, "write into a folder that holds other files");
+  arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kCacheOption);
+  app.footer("Example: tempera optimize esrgan_medium_x4.onnx --data photos/ -o fast");
+  app.callback([arguments] {
+    std::string command = "tempera optimize " + arguments->model;
+    for (const std::string& path : arguments->data) {
+      command += " --data " + path;
+    }
+    command += fmt::format(" --max-loss {} -o {}", arguments->max_loss, arguments->out);
+    run_optimize(*arguments, command);
+  });
+}
+
+}  // namespace tempera::cli
