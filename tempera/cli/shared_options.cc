@@ -7,6 +7,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tempera/base/error.h"
+
 namespace tempera::cli {
 namespace {
 
