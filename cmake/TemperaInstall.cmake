@@ -24,7 +24,15 @@ if(TARGET tempera_library)
   set_target_properties(tempera_library PROPERTIES INSTALL_RPATH "\$ORIGIN/tempera")
   target_link_options(tempera_library PRIVATE -Wl,--disable-new-dtags)
   install(TARGETS tempera_library EXPORT TemperaTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-  install(FILES "${PROJECT_SOURCE_DIR}/tempera/tempera.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tempera")
+  # One header is installed: tempera.h with the header of Error, which the rooms share with it, put in its place.
+  file(READ "${PROJECT_SOURCE_DIR}/tempera/base/error.h" error_header)
+  string(REPLACE "#pragma once\n" "" error_header "${error_header}")
+  file(READ "${PROJECT_SOURCE_DIR}/tempera/tempera.h" public_header)
+  string(REPLACE "#include \"tempera/base/error.h\"\n" "${error_header}" public_header "${public_header}")
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/public/tempera.h" CONTENT "${public_header}" @ONLY)
+  set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/tempera/base/error.h" "${PROJECT_SOURCE_DIR}/tempera/tempera.h")
+  install(FILES "${PROJECT_BINARY_DIR}/public/tempera.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tempera")
   install(EXPORT TemperaTargets NAMESPACE Tempera:: DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/Tempera")
   configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/TemperaConfig.cmake.in"
     "${PROJECT_BINARY_DIR}/TemperaConfig.cmake" INSTALL_DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/Tempera")
