@@ -42,7 +42,8 @@ void time_candidates(const std::vector<Candidate*>& candidates, const Subject& s
                      const std::vector<data::Sample>& samples, const engine::TimingOptions& options, const Host& host);
 
 /// The candidate to keep: the fastest by median among those that run, are within the budget and are faster than the
-/// first beyond chance; the first when there is none.
+/// first beyond chance; the first when there is none. When the first is itself over the budget (its engine computes it
+/// wrongly), the fastest that is within it, faster or not.
 [[nodiscard]] std::size_t choose(const std::vector<Candidate>& candidates);
 
 }  // namespace tempera::optimize

@@ -51,5 +51,12 @@ TEST(ChooseTest, PassesOverWhatDoesNotRun) {
   EXPECT_EQ(choose(candidates), 0U);
 }
 
+TEST(ChooseTest, AWrongOriginalIsReplacedEvenBySomethingSlower) {
+  std::vector<Candidate> candidates;
+  candidates.push_back(measured(10, 1.0, false));
+  candidates.push_back(measured(12, 0.8, true));
+  EXPECT_EQ(choose(candidates), 1U);
+}
+
 }  // namespace
 }  // namespace tempera::optimize
