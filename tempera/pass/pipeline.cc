@@ -1,0 +1,78 @@
+#include "tempera/pass/pipeline.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "tempera/pass/cleanup/chains.h"
+#include "tempera/pass/cleanup/common.h"
+#include "tempera/pass/cleanup/constants.h"
+#include "tempera/pass/cleanup/dead.h"
+#include "tempera/pass/cleanup/no_ops.h"
+#include "tempera/pass/fold/constants.h"
+#include "tempera/pass/fold/shapes.h"
+#include "tempera/pass/fuse/affine.h"
+#include "tempera/pass/fuse/pad.h"
+#include "tempera/pass/layout/split_sliced_linear.h"
+
+namespace tempera::pass {
+namespace {
+
+constexpr std::array kSteps = std::to_array<Step>({
+    {{"remove_dead", "nodes and initialisers that nothing reads", remove_dead},
+     "cleanup",
+     "first: unread readers would keep others from firing"},
+    {{"constants_to_initializers", "Constant nodes become initialisers", constants_to_initializers},
+     "cleanup",
+     "before everything that asks whether a value is constant, so that all see one kind"},
+    {{"fold_shapes", "shape arithmetic on known dimensions becomes constants", fold_shapes},
+     "fold",
+     "before constant folding: needs no evaluator, and leaves less to it"},
+    {{"fold_constants", "nodes on constants are computed", fold_constants},
+     "fold",
+     "once shapes are constants; before the patterns, which look for constant weights and limits"},
+    {{"remove_no_ops", "nodes that change nothing", remove_no_ops},
+     "cleanup",
+     "after folding, which shows them; before the patterns, which they would interrupt"},
+    {{"merge_casts", "Cast of Cast", merge_casts}, "cleanup", "chains are shortened before patterns look at neighbours"},
+    {{"merge_transposes", "Transpose of Transpose", merge_transposes}, "cleanup", "as above"},
+    {{"merge_reshapes", "Reshape of Reshape", merge_reshapes}, "cleanup", "as above; after shapes are constants"},
+    {{"merge_slices", "Slice of Slice", merge_slices}, "cleanup", "before split_sliced_linear, which wants one Slice"},
+    {{"merge_concats", "Concat of Concat; Concat of a Split", merge_concats}, "cleanup", "as above"},
+    {{"merge_common", "equal work and equal constants once", merge_common},
+     "cleanup",
+     "after the chains, which make more nodes equal"},
+    {{"fuse_batch_norm", "BatchNormalization into the weights before it", fuse_batch_norm},
+     "fuse",
+     "before fuse_scale: behind it may stand a scale of its own"},
+    {{"fuse_scale", "Mul, Div, Add, Sub by channel constants into the weights before them", fuse_scale},
+     "fuse",
+     "before split_sliced_linear, so that the parts inherit the scale"},
+    {{"fuse_pad", "Pad into the convolution or pooling behind it", fuse_pad}, "fuse", "once pads are constants"},
+    {{"split_sliced_linear", "a convolution or product that is only cut up becomes one for each piece",
+      split_sliced_linear},
+     "layout",
+     "after everything that changes weights"},
+});
+
+}  // namespace
+
+std::span<const Step> pipeline() { return kSteps; }
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> names;
+  std::transform(kSteps.begin(), kSteps.end(), std::back_inserter(names),
+                 [](const Step& step) { return std::string(step.pass.name); });
+  return names;
+}
+
+std::string pipeline_table() {
+  std::string table = "| pass | group | what it rewrites | why it stands there |\n| --- | --- | --- | --- |\n";
+  for (const Step& step : kSteps) {
+    table += fmt::format("| {} | {} | {} | {} |\n", step.pass.name, step.group, step.pass.summary, step.why_here);
+  }
+  return table;
+}
+
+}  // namespace tempera::pass
