@@ -14,7 +14,11 @@
 #include "tempera/pass/fold/shapes.h"
 #include "tempera/pass/fuse/affine.h"
 #include "tempera/pass/fuse/pad.h"
+#include "tempera/pass/fuse/unshuffle.h"
+#include "tempera/pass/fuse/upsample.h"
+#include "tempera/pass/layout/split_concat_conv.h"
 #include "tempera/pass/layout/split_sliced_linear.h"
+#include "tempera/pass/recognise/silu.h"
 
 namespace tempera::pass {
 namespace {
@@ -54,6 +58,18 @@ constexpr std::array kSteps = std::to_array<Step>({
       split_sliced_linear},
      "layout",
      "after everything that changes weights"},
+    {{"fuse_unshuffle", "pixel unshuffle into the 1x1 convolution behind it", fuse_unshuffle},
+     "fuse",
+     "once reshapes are merged and shapes known"},
+    {{"fuse_upsample", "doubling by nearest neighbour into the 3x3 convolution behind it", fuse_upsample},
+     "fuse",
+     "after fuse_scale, which does not look behind a transposed convolution's summed weights"},
+    {{"split_concat_conv", "a convolution of joined channels becomes a sum of two", split_concat_conv},
+     "layout",
+     "after fuse_scale and fuse_batch_norm, which want one convolution"},
+    {{"silu_by_tanh", "x sigmoid(x) as x/2 (1 + tanh(x/2))", silu_by_tanh},
+     "recognise",
+     "after the norms, whose patterns may end in a SiLU"},
 });
 
 }  // namespace

@@ -478,10 +478,11 @@ std::optional<Dims> reshape_target(const Graph& graph, NodeId id, const Content&
   for (std::size_t i = 0; i < target.elements.size(); ++i) {
     const Element& e = target.elements[i];
     if (e.number) {
-      if (*e.number < 0 || (*e.number == 0 && !zero_copies)) {
-        return std::nullopt;  // has its -1 already, or an empty tensor, whose -1 has no meaning
+      if (*e.number < -1 || (*e.number == 0 && !zero_copies)) {
+        return std::nullopt;  // an empty tensor, whose -1 would have no meaning
       }
       dims.push_back(*e.number);
+      unknown += *e.number == -1 ? 1 : 0;
       continue;
     }
     const bool copied = zero_copies && !e.symbol.empty() && from.is_tensor() && from.shape && i < from.shape->size() &&

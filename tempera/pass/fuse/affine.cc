@@ -38,6 +38,7 @@ void fuse_into_producer(Graph& graph, NodeId id, ValueId x, PassResult& result) 
   const std::string op = graph.node(producer).op_type;
   note(result, graph, id, fmt::format("{} + {} -> {}", op, graph.node(id).op_type, op));
   substitute(graph, graph.output(id), x);
+  graph.erase(id);  // now, so that the next step behind it finds x with one reader
 }
 
 }  // namespace

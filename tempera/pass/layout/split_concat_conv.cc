@@ -1,0 +1,98 @@
+#include "tempera/pass/layout/split_concat_conv.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tempera/ops/access.h"
+#include "tempera/pass/rewrite.h"
+#include "tempera/pass/weights.h"
+
+namespace tempera::pass {
+namespace {
+
+using graph::Dims;
+using graph::Graph;
+using graph::NodeId;
+using graph::Tensor;
+using graph::ValueId;
+
+constexpr std::int64_t kLeastPart = 32;
+constexpr std::int64_t kLeastTogether = 128;
+
+// The channels of the two parts; nothing when they are unknown, more than two, or too few to gain anything.
+std::optional<Dims> part_channels(const Graph& graph, NodeId concat) {
+  const std::vector<ValueId>& parts = graph.node(concat).inputs;
+  if (parts.size() != 2) {
+    return std::nullopt;
+  }
+  Dims channels;
+  for (const ValueId part : parts) {
+    channels.push_back(ops::dim_of(graph, part, 1).value_or(0));
+  }
+  const bool enough = std::min(channels[0], channels[1]) >= kLeastPart && channels[0] + channels[1] >= kLeastTogether;
+  return enough ? std::optional(channels) : std::nullopt;
+}
+
+bool splits_by_input(const Graph& graph, const graph::Use& use, std::int64_t channels) {
+  if (!graph.node(use.node).is("Conv") || use.input != 0 ||
+      graph.attribute<std::int64_t>(use.node, "group", 1) != 1) {
+    return false;
+  }
+  const std::optional<Tensor> weight = graph.constant(graph.input(use.node, 1));
+  return weight && ops::is_arithmetic_float(weight->type()) && weight->rank() >= 3 && weight->dims()[1] == channels;
+}
+
+void split_conv(Graph& graph, NodeId id, NodeId concat, const Dims& channels) {
+  const Tensor weight = *graph.constant(graph.input(id, 1));
+  const std::string weight_name = graph.value(graph.input(id, 1)).name;
+  const graph::ValueType type = graph.value(graph.output(id)).type;
+  std::vector<ValueId> sums;
+  std::int64_t start = 0;
+  for (std::size_t part = 0; part < 2; ++part) {
+    std::vector<ValueId> inputs = {graph.input(concat, part),
+                                   graph.add_initializer(weight_name, slice_tensor(weight, 1, start, channels[part]))};
+    if (part == 0 && graph.input(id, 2).valid()) {
+      inputs.push_back(graph.input(id, 2));
+    }
+    sums.push_back(graph.add_node("Conv", std::move(inputs), site(graph, id), graph.node(id).attributes));
+    graph.set_type(sums.back(), type);
+    start += channels[part];
+  }
+  const ValueId sum = graph.add_node("Add", sums, site(graph, id) + "_sum");
+  substitute(graph, graph.output(id), sum);
+}
+
+}  // namespace
+
+PassResult split_concat_conv(Graph& graph, const PassContext& context) {
+  PassResult result;
+  if (context.target_engine != "openvino" || !context.lossy_rounding || context.opset < 7) {
+    return result;
+  }
+  for (const NodeId concat : graph.nodes()) {
+    if (!graph.node(concat).is("Concat") || ops::axis_of(graph, concat, context.opset) != 1) {
+      continue;
+    }
+    const std::optional<Dims> channels = part_channels(graph, concat);
+    if (!channels) {
+      continue;
+    }
+    const ValueId joined = graph.output(concat);
+    const std::vector<graph::Use> uses = graph.uses(joined);
+    const bool all = std::all_of(uses.begin(), uses.end(), [&](const graph::Use& use) {
+      return splits_by_input(graph, use, (*channels)[0] + (*channels)[1]);
+    });
+    if (uses.empty() || !all || graph.is_pinned(joined)) {
+      decline(result, graph, concat, "the joined value is needed by more than convolutions with constant weights");
+      continue;
+    }
+    for (const graph::Use& use : uses) {
+      note(result, graph, use.node, "Conv(Concat(a, b)) -> Conv(a) + Conv(b)");
+      split_conv(graph, use.node, concat, *channels);
+    }
+  }
+  return finish(graph, std::move(result));
+}
+
+}  // namespace tempera::pass
