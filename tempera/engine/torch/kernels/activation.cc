@@ -1,8 +1,8 @@
-#include <ATen/ATen.h>
-#include <fmt/format.h>
-
 #include <cmath>
 #include <numbers>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "tempera/engine/torch/kernels/compute.h"
 #include "tempera/engine/torch/kernels/families.h"
@@ -51,10 +51,14 @@ at::Tensor selu(const KernelContext& context, const at::Tensor& x) {
 }
 
 /// x / 2 (1 + erf(x / sqrt 2)), or with tanh: Hendrycks and Gimpel 2016, arXiv:1606.08415
-at::Tensor gelu(const KernelContext& context, const at::Tensor& x) { return at::gelu(x, context.text("approximate", "none")); }
+at::Tensor gelu(const KernelContext& context, const at::Tensor& x) {
+  return at::gelu(x, context.text("approximate", "none"));
+}
 
 /// x sigmoid(alpha x)
-at::Tensor swish(const KernelContext& context, const at::Tensor& x) { return x * at::sigmoid(x * context.real("alpha", 1.0)); }
+at::Tensor swish(const KernelContext& context, const at::Tensor& x) {
+  return x * at::sigmoid(x * context.real("alpha", 1.0));
+}
 
 /// x tanh(softplus(x))
 at::Tensor mish(const KernelContext& /*context*/, const at::Tensor& x) { return at::mish(x); }
@@ -65,7 +69,9 @@ at::Tensor hard_sigmoid(const KernelContext& context, const at::Tensor& x) {
 }
 
 /// x max(0, min(1, x / 6 + 1 / 2))
-at::Tensor hard_swish(const KernelContext& /*context*/, const at::Tensor& x) { return x * (x / 6 + 0.5).clamp(0, 1); }
+at::Tensor hard_swish(const KernelContext& /*context*/, const at::Tensor& x) {
+  return x * (x / 6 + 0.5).clamp(0, 1);
+}
 
 /// x > alpha ? x : 0
 at::Tensor thresholded_relu(const KernelContext& context, const at::Tensor& x) {

@@ -1,9 +1,9 @@
-#include <ATen/ATen.h>
-#include <fmt/format.h>
-
 #include <cmath>
 #include <limits>
 #include <optional>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "tempera/engine/torch/kernels/compute.h"
 #include "tempera/engine/torch/kernels/families.h"
@@ -16,7 +16,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// [N, S, heads D] -> [N, heads, S, D]
 at::Tensor split_heads(const KernelContext& context, const at::Tensor& x, std::int64_t heads) {
   if (x.dim() != 3 || heads < 1 || x.size(2) % heads != 0) {
-    context.fail(fmt::format("{} heads do not divide the last axis of {}", heads, graph::to_string(x.sizes())));
+    context.fail(
+        fmt::format("{} heads do not divide the last axis of {}", heads, graph::to_string(x.sizes())));
   }
   return x.unflatten(2, {heads, x.size(2) / heads}).transpose(1, 2);
 }
@@ -46,7 +47,8 @@ std::optional<at::ScalarType> softmax_type(const KernelContext& context) {
     return std::nullopt;
   }
   const auto type = static_cast<DataType>(*number);
-  if (type != DataType::kFloat32 && type != DataType::kFloat64 && type != DataType::kFloat16 && type != DataType::kBfloat16) {
+  if (type != DataType::kFloat32 && type != DataType::kFloat64 && type != DataType::kFloat16 &&
+      type != DataType::kBfloat16) {
     context.fail(fmt::format("attribute 'softmax_precision' is {}, expected a float type", *number));
   }
   return carrier(type);
@@ -55,7 +57,8 @@ std::optional<at::ScalarType> softmax_type(const KernelContext& context) {
 /// Rounds to `type` but goes on in the type kernels compute in.
 at::Tensor rounded_to(const at::Tensor& x, at::ScalarType type) { return widened(x.to(type)); }
 
-/// Softmax over the last axis with each step rounded to `precision`, as the operator's function body computes it.
+/// Softmax over the last axis with each step rounded to `precision`, as the operator's function body computes
+/// it.
 at::Tensor stepwise_softmax(const at::Tensor& scores, at::ScalarType precision) {
   if (compute_type(precision) == precision) {
     return at::softmax(scores.to(precision), -1);
@@ -67,10 +70,10 @@ at::Tensor stepwise_softmax(const at::Tensor& scores, at::ScalarType precision) 
   return rounded_to(powers / rounded_to(powers.sum(-1, true), precision), precision);
 }
 
-/// The bias added to the scores, from the mask, causality, the window and the padding of the cache: broadcastable to
-/// [N, heads, Q, K]. Undefined when nothing is masked.
-at::Tensor attention_bias(const KernelContext& context, std::int64_t queries, std::int64_t keys, std::int64_t past,
-                          const at::TensorOptions& options) {
+/// The bias added to the scores, from the mask, causality, the window and the padding of the cache:
+/// broadcastable to [N, heads, Q, K]. Undefined when nothing is masked.
+at::Tensor attention_bias(const KernelContext& context, std::int64_t queries, std::int64_t keys,
+                          std::int64_t past, const at::TensorOptions& options) {
   at::Tensor bias;
   const auto add = [&](const at::Tensor& term) { bias = bias.defined() ? bias + term : term; };
   if (context.has(3)) {
@@ -84,9 +87,11 @@ at::Tensor attention_bias(const KernelContext& context, std::int64_t queries, st
   const at::TensorOptions integers = options.dtype(at::kLong);
   const bool cache_outside = context.has(6) && !context.has(4);
   // Valid keys before the first query: [N, 1, 1, 1] or [].
-  const at::Tensor lengths = context.has(6) ? context.tensor(6).to(integers).reshape({-1, 1, 1, 1}) : at::Tensor();
+  const at::Tensor lengths =
+      context.has(6) ? context.tensor(6).to(integers).reshape({-1, 1, 1, 1}) : at::Tensor();
   const at::Tensor offset = cache_outside ? lengths - queries : at::full({}, past, integers);
-  const at::Tensor query = at::arange(queries, integers).unsqueeze(1) + offset;  // absolute positions [.., Q, 1]
+  const at::Tensor query =
+      at::arange(queries, integers).unsqueeze(1) + offset;  // absolute positions [.., Q, 1]
   const at::Tensor key = at::arange(keys, integers);
   if (context.integer("is_causal", 0) != 0) {
     add(additive(key.le(query), options));
@@ -103,10 +108,11 @@ at::Tensor attention_bias(const KernelContext& context, std::int64_t queries, st
   return bias;
 }
 
-/// softmax(softcap((Q sqrt s)(K sqrt s)^T) + bias) V, with the cache of keys and values, grouped query heads, and the
-/// scores as an output at the stage asked for.
+/// softmax(softcap((Q sqrt s)(K sqrt s)^T) + bias) V, with the cache of keys and values, grouped query heads,
+/// and the scores as an output at the stage asked for.
 ///
-/// Q [N, heads, Q, D] or [N, Q, heads D], K and V likewise; attn_mask, past_key, past_value, nonpad_kv_seqlen [N].
+/// Q [N, heads, Q, D] or [N, Q, heads D], K and V likewise; attn_mask, past_key, past_value, nonpad_kv_seqlen
+/// [N].
 void attention(KernelContext& context) {
   const at::ScalarType type = context.tensor(0).scalar_type();
   const bool packed = context.tensor(0).dim() == 3;
@@ -151,7 +157,8 @@ void attention(KernelContext& context) {
     scores = rounded_to(at::tanh(scores / cap) * cap, type);
   }
   expose(1, scores);
-  const at::Tensor bias = attention_bias(context, query.size(2), key.size(2), past, scores.options().requires_grad(false));
+  const at::Tensor bias =
+      attention_bias(context, query.size(2), key.size(2), past, scores.options().requires_grad(false));
   if (bias.defined()) {
     scores = rounded_to(scores + bias, type);
   }
@@ -181,7 +188,8 @@ void flex_attention(KernelContext& context) {
   const at::Tensor root = widened(at::full({}, std::sqrt(scale), query.options()));
   const at::Tensor key = widened(share_heads(context, context.tensor(1), query.size(1)));
   const at::Tensor value = share_heads(context, context.tensor(2), query.size(1));
-  at::Tensor scores = at::matmul(rounded_to(widened(query) * root, type), rounded_to(key * root, type).transpose(-1, -2));
+  at::Tensor scores =
+      at::matmul(rounded_to(widened(query) * root, type), rounded_to(key * root, type).transpose(-1, -2));
   scores = scores.to(type).to(precision);
   const auto modified = [&](const at::Tensor& x, std::string_view attribute) {
     if (!context.has_attribute(attribute)) {
@@ -197,12 +205,15 @@ void flex_attention(KernelContext& context) {
   scores = modified(scores, "score_mod");
   at::Tensor probabilities = at::softmax(widened(scores), -1).to(precision);
   probabilities = modified(probabilities, "prob_mod");
-  context.set(0, at::matmul(widened(probabilities), widened(value.to(precision))).to(context.tensor(2).scalar_type()));
+  context.set(
+      0,
+      at::matmul(widened(probabilities), widened(value.to(precision))).to(context.tensor(2).scalar_type()));
 }
 
 /// Rotates pairs of features by the angle of their position: Su et al. 2021, arXiv:2104.09864
 ///
-/// X [N, heads, S, D] or [N, S, heads D]; caches [positions, R / 2] with position_ids [N, S], or [N, S, R / 2].
+/// X [N, heads, S, D] or [N, S, heads D]; caches [positions, R / 2] with position_ids [N, S], or [N, S, R /
+/// 2].
 void rotary_embedding(KernelContext& context) {
   const at::Tensor& input = context.tensor(0);
   const bool packed = input.dim() == 3;
@@ -219,7 +230,8 @@ void rotary_embedding(KernelContext& context) {
       t = t.index_select(0, ids.flatten()).reshape({ids.size(0), ids.size(1), -1});
     }
     if (t.dim() != 3 || t.size(2) * 2 != rotated) {
-      context.fail(fmt::format("the cache has shape {}, expected {} angles", graph::to_string(t.sizes()), rotated / 2));
+      context.fail(fmt::format("the cache has shape {}, expected {} angles", graph::to_string(t.sizes()),
+                               rotated / 2));
     }
     return t.unsqueeze(1);  // [N, 1, S, R / 2]
   };
@@ -228,10 +240,12 @@ void rotary_embedding(KernelContext& context) {
   const at::Tensor turned = x.slice(3, 0, rotated);
   const bool interleaved = context.integer("interleaved", 0) != 0;
   const at::Tensor first = interleaved ? turned.slice(3, 0, rotated, 2) : turned.slice(3, 0, rotated / 2);
-  const at::Tensor second = interleaved ? turned.slice(3, 1, rotated, 2) : turned.slice(3, rotated / 2, rotated);
+  const at::Tensor second =
+      interleaved ? turned.slice(3, 1, rotated, 2) : turned.slice(3, rotated / 2, rotated);
   const at::Tensor real = cosine * first - sine * second;
   const at::Tensor imaginary = sine * first + cosine * second;
-  const at::Tensor pairs = interleaved ? at::stack({real, imaginary}, -1).flatten(3, 4) : at::cat({real, imaginary}, 3);
+  const at::Tensor pairs =
+      interleaved ? at::stack({real, imaginary}, -1).flatten(3, 4) : at::cat({real, imaginary}, 3);
   const at::Tensor y = at::cat({pairs, x.slice(3, rotated)}, 3);
   context.set(0, (packed ? join_heads(y) : y).to(input.scalar_type()));
 }
@@ -242,8 +256,8 @@ void rotary_embedding(KernelContext& context) {
 ///   v' = beta_t (v_t - S^T k_t)              delta, gated_delta (else v_t)
 ///   S  = S + k_t v'^T,   o_t = scale S^T q_t
 ///
-/// query [N, T, heads d_k], key [N, T, kv d_k], value [N, T, kv d_v], past_state, decay [N, T, kv d_k] or [N, T, kv],
-/// beta [N, T, kv] or [N, T, 1].
+/// query [N, T, heads d_k], key [N, T, kv d_k], value [N, T, kv d_v], past_state, decay [N, T, kv d_k] or [N,
+/// T, kv], beta [N, T, kv] or [N, T, 1].
 ///
 /// Source: ONNX LinearAttention-27; Yang et al. 2024, arXiv:2412.06464 (gated delta rule).
 void linear_attention(KernelContext& context) {
@@ -254,16 +268,19 @@ void linear_attention(KernelContext& context) {
   const bool gated = rule == "gated" || rule == "gated_delta";
   const bool delta = rule == "delta" || rule == "gated_delta";
   if (!gated && !delta && rule != "linear") {
-    context.fail(fmt::format("attribute 'update_rule' is '{}', expected linear, gated, delta or gated_delta", rule));
+    context.fail(
+        fmt::format("attribute 'update_rule' is '{}', expected linear, gated, delta or gated_delta", rule));
   }
   if (context.has(4) != gated || context.has(5) != delta) {
-    context.fail(fmt::format("update_rule '{}' takes {} decay and {} beta", rule, gated ? "a" : "no", delta ? "a" : "no"));
+    context.fail(fmt::format("update_rule '{}' takes {} decay and {} beta", rule, gated ? "a" : "no",
+                             delta ? "a" : "no"));
   }
   const at::ScalarType wide = type == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor query = split_heads(context, context.tensor(0).to(wide), heads);
   const at::Tensor key = split_heads(context, context.tensor(1).to(wide), kv_heads);
   const at::Tensor value = split_heads(context, context.tensor(2).to(wide), kv_heads);
-  const at::Tensor decay = gated ? split_heads(context, context.tensor(4).to(wide), kv_heads).exp() : at::Tensor();
+  const at::Tensor decay =
+      gated ? split_heads(context, context.tensor(4).to(wide), kv_heads).exp() : at::Tensor();
   const at::Tensor beta = delta ? context.tensor(5).to(wide).transpose(1, 2).unsqueeze(-1) : at::Tensor();
   const std::int64_t features = key.size(3);
   at::ScalarType state_type = type;
@@ -289,7 +306,8 @@ void linear_attention(KernelContext& context) {
     const at::Tensor q = query.select(2, t).unsqueeze(-2);  // [N, heads, 1, d_k]
     outputs.push_back(at::matmul(q, share_heads(context, state, heads)) * scale);
   }
-  const at::Tensor y = outputs.empty() ? at::zeros({query.size(0), heads, 0, value.size(3)}, query.options()) : at::cat(outputs, 2);
+  const at::Tensor y = outputs.empty() ? at::zeros({query.size(0), heads, 0, value.size(3)}, query.options())
+                                       : at::cat(outputs, 2);
   context.set(0, join_heads(y).to(type));
   context.set(1, state.to(state_type));
 }
@@ -309,8 +327,10 @@ void tensor_scatter(KernelContext& context) {
   }
   const std::int64_t length = cache.data.size(axis);
   const at::TensorOptions integers = update.options().dtype(at::kLong).requires_grad(false);
-  const at::Tensor first = context.has(2) ? context.tensor(2).to(integers) : at::zeros({cache.data.size(0)}, integers);
-  at::Tensor places = along_axis(first, 0, rank) + along_axis(at::arange(update.size(axis), integers), axis, rank);
+  const at::Tensor first =
+      context.has(2) ? context.tensor(2).to(integers) : at::zeros({cache.data.size(0)}, integers);
+  at::Tensor places =
+      along_axis(first, 0, rank) + along_axis(at::arange(update.size(axis), integers), axis, rank);
   if (mode == "circular") {
     places = places.remainder(length);
   }

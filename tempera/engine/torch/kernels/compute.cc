@@ -28,7 +28,8 @@ std::pair<std::int64_t, std::int64_t> integer_range(DataType type) {
 at::Tensor round_saturate(const at::Tensor& x, DataType type) {
   const auto [lowest, highest] = integer_range(type);
   // In double every bound up to 32 bits is a value, so the cast cannot overflow.
-  return at::nan_to_num(x.to(at::kDouble).round(), 0.0, static_cast<double>(highest), static_cast<double>(lowest))
+  return at::nan_to_num(x.to(at::kDouble).round(), 0.0, static_cast<double>(highest),
+                        static_cast<double>(lowest))
       .clamp(lowest, highest)
       .to(carrier(type));
 }

@@ -17,15 +17,17 @@ WindowOptions window_options(const KernelContext& context) {
 }
 
 /// Windows of a convolution node. Checks what ATen would only report in its own words.
-std::vector<Window> convolution_windows(const KernelContext& context, const at::Tensor& x, const at::Tensor& weight,
-                                        std::int64_t group) {
+std::vector<Window> convolution_windows(const KernelContext& context, const at::Tensor& x,
+                                        const at::Tensor& weight, std::int64_t group) {
   if (x.dim() < 3 || weight.dim() != x.dim()) {
-    context.fail(fmt::format("the input has rank {} and the weight rank {}, expected the same rank of at least 3", x.dim(),
-                             weight.dim()));
+    context.fail(
+        fmt::format("the input has rank {} and the weight rank {}, expected the same rank of at least 3",
+                    x.dim(), weight.dim()));
   }
   if (group < 1 || x.size(1) != weight.size(1) * group || weight.size(0) % group != 0) {
-    context.fail(fmt::format("the input has {} channels and the weight [{}, {}, ...], which do not fit {} groups", x.size(1),
-                             weight.size(0), weight.size(1), group));
+    context.fail(
+        fmt::format("the input has {} channels and the weight [{}, {}, ...], which do not fit {} groups",
+                    x.size(1), weight.size(0), weight.size(1), group));
   }
   const std::vector<std::int64_t> kernel_shape = context.integers("kernel_shape");
   if (!kernel_shape.empty() && weight.sizes().slice(2) != at::IntArrayRef(kernel_shape)) {
@@ -46,7 +48,8 @@ void conv(KernelContext& context) {
 }
 
 /// x minus its zero point, in double: products of 8-bit numbers and their sums are exact below 2^53.
-at::Tensor without_zero_point(const KernelContext& context, std::size_t i, std::size_t zero_point, std::int64_t axis) {
+at::Tensor without_zero_point(const KernelContext& context, std::size_t i, std::size_t zero_point,
+                              std::int64_t axis) {
   const at::Tensor x = context.tensor(i).to(at::kDouble);
   if (!context.has(zero_point)) {
     return x;
@@ -56,12 +59,13 @@ at::Tensor without_zero_point(const KernelContext& context, std::size_t i, std::
 }
 
 /// Sum of products of integers as double. Padding is the zero point, which is 0 here.
-at::Tensor integer_convolution(const KernelContext& context, std::size_t x, std::size_t x_zero_point, std::size_t weight,
-                               std::size_t weight_zero_point) {
+at::Tensor integer_convolution(const KernelContext& context, std::size_t x, std::size_t x_zero_point,
+                               std::size_t weight, std::size_t weight_zero_point) {
   const std::int64_t group = context.integer("group", 1);
-  const std::vector<Window> axes = convolution_windows(context, context.tensor(x), context.tensor(weight), group);
-  return convolve(without_zero_point(context, x, x_zero_point, 1), without_zero_point(context, weight, weight_zero_point, 0),
-                  axes, group);
+  const std::vector<Window> axes =
+      convolution_windows(context, context.tensor(x), context.tensor(weight), group);
+  return convolve(without_zero_point(context, x, x_zero_point, 1),
+                  without_zero_point(context, weight, weight_zero_point, 0), axes, group);
 }
 
 void conv_integer(KernelContext& context) {
@@ -75,7 +79,8 @@ void q_linear_conv(KernelContext& context) {
     sum = sum + along_axis(context.tensor(8).to(at::kDouble), 1, sum.dim());
   }
   const at::Tensor weight_scale = context.tensor(4).to(at::kFloat);
-  at::Tensor scale = context.tensor(1).to(at::kFloat).reshape({}) * weight_scale / context.tensor(6).to(at::kFloat).reshape({});
+  at::Tensor scale = context.tensor(1).to(at::kFloat).reshape({}) * weight_scale /
+                     context.tensor(6).to(at::kFloat).reshape({});
   scale = scale.numel() == 1 ? scale.reshape({}) : along_axis(scale, 1, sum.dim());
   const DataType type = context.type(7);
   const at::Tensor y = sum * scale.to(at::kDouble) + context.tensor(7).to(at::kDouble).reshape({});
@@ -86,9 +91,11 @@ void conv_transpose(KernelContext& context) {
   const at::Tensor& x = context.tensor(0);
   const at::Tensor& weight = context.tensor(1);
   const std::int64_t group = context.integer("group", 1);
-  if (x.dim() < 3 || weight.dim() != x.dim() || group < 1 || x.size(1) != weight.size(0) || x.size(1) % group != 0) {
-    context.fail(fmt::format("the input has rank {} and {} channels, the weight rank {} and [{}, ...], which do not fit {} groups",
-                             x.dim(), x.size(1), weight.dim(), weight.size(0), group));
+  if (x.dim() < 3 || weight.dim() != x.dim() || group < 1 || x.size(1) != weight.size(0) ||
+      x.size(1) % group != 0) {
+    context.fail(fmt::format(
+        "the input has rank {} and {} channels, the weight rank {} and [{}, ...], which do not fit {} groups",
+        x.dim(), x.size(1), weight.dim(), weight.size(0), group));
   }
   const auto axes = static_cast<std::size_t>(x.dim() - 2);
   const auto list = [&](std::string_view name, std::int64_t fallback) {
@@ -103,10 +110,12 @@ void conv_transpose(KernelContext& context) {
   const std::vector<std::int64_t> output_padding = list("output_padding", 0);
   std::vector<std::int64_t> output_shape = context.integers("output_shape");
   if (output_shape.size() == axes + 2) {
-    output_shape.erase(output_shape.begin(), output_shape.begin() + 2);  // some exporters count batch and channels
+    output_shape.erase(output_shape.begin(),
+                       output_shape.begin() + 2);  // some exporters count batch and channels
   }
   if (!output_shape.empty() && output_shape.size() != axes) {
-    context.fail(fmt::format("attribute 'output_shape' has {} values, expected {}", output_shape.size(), axes));
+    context.fail(
+        fmt::format("attribute 'output_shape' has {} values, expected {}", output_shape.size(), axes));
   }
   const std::string auto_pad = context.text("auto_pad", "NOTSET");
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
@@ -116,8 +125,10 @@ void conv_transpose(KernelContext& context) {
   }
 
   at::Tensor y = convolve_transposed(widened(x), widened(weight), strides, dilations, group);
-  // y holds every product; padding crops it, and beyond its end (output_padding, a large output_shape) there is nothing.
-  std::vector<std::int64_t> crop;  // begin and end of each axis, last axis first, as constant_pad_nd wants them
+  // y holds every product; padding crops it, and beyond its end (output_padding, a large output_shape) there
+  // is nothing.
+  std::vector<std::int64_t>
+      crop;  // begin and end of each axis, last axis first, as constant_pad_nd wants them
   for (std::size_t i = axes; i-- > 0;) {
     const std::int64_t full = y.size(static_cast<std::int64_t>(i) + 2);
     std::int64_t begin = 0;
@@ -143,8 +154,8 @@ void conv_transpose(KernelContext& context) {
   context.set(0, y.to(x.scalar_type()));
 }
 
-/// Col2Im: adds the columns of overlapping blocks back into an image, the transposed convolution with one filter of ones
-/// for each place in the block.
+/// Col2Im: adds the columns of overlapping blocks back into an image, the transposed convolution with one
+/// filter of ones for each place in the block.
 void col2im(KernelContext& context) {
   const at::Tensor& x = context.tensor(0);  // [N, C prod(block), L]
   const std::vector<std::int64_t> image = context.ints(1);
@@ -166,8 +177,8 @@ void col2im(KernelContext& context) {
     dilations.push_back(w.dilation);
   }
   if (x.size(1) % block_size != 0 || x.size(2) != blocks) {
-    context.fail(fmt::format("the input has {} rows and {} columns, expected a multiple of {} and {}", x.size(1), x.size(2),
-                             block_size, blocks));
+    context.fail(fmt::format("the input has {} rows and {} columns, expected a multiple of {} and {}",
+                             x.size(1), x.size(2), block_size, blocks));
   }
   const std::int64_t channels = x.size(1) / block_size;
   columns = {x.size(0) * channels, block_size};
@@ -177,8 +188,8 @@ void col2im(KernelContext& context) {
     filters.push_back(w.kernel);
   }
   const at::Tensor wide = x.is_floating_point() ? widened(x) : x.to(at::kDouble);
-  at::Tensor y = convolve_transposed(wide.reshape(columns), at::eye(block_size, wide.options()).reshape(filters), strides,
-                                     dilations, 1);
+  at::Tensor y = convolve_transposed(
+      wide.reshape(columns), at::eye(block_size, wide.options()).reshape(filters), strides, dilations, 1);
   std::vector<std::int64_t> crop;
   std::vector<std::int64_t> shape = {x.size(0), channels};
   for (std::size_t i = axes.size(); i-- > 0;) {
@@ -193,7 +204,8 @@ void col2im(KernelContext& context) {
 
 /// A depthwise convolution that remembers the last k - 1 inputs.
 ///
-/// input [N, C, L], weight [C, 1, k], bias [C], past_state [N, C, k - 1] -> output [N, C, L], present_state [N, C, k - 1]
+/// input [N, C, L], weight [C, 1, k], bias [C], past_state [N, C, k - 1] -> output [N, C, L], present_state
+/// [N, C, k - 1]
 void causal_conv_with_state(KernelContext& context) {
   const at::Tensor& x = context.tensor(0);
   const at::Tensor& weight = context.tensor(1);
@@ -201,7 +213,8 @@ void causal_conv_with_state(KernelContext& context) {
     context.fail("expected an input [N, C, L] and a weight [C, 1, k]");
   }
   const std::int64_t memory = weight.size(2) - 1;
-  const at::Tensor past = context.has(3) ? context.tensor(3) : at::zeros({x.size(0), x.size(1), memory}, x.options());
+  const at::Tensor past =
+      context.has(3) ? context.tensor(3) : at::zeros({x.size(0), x.size(1), memory}, x.options());
   const at::Tensor padded = at::cat({past, x}, 2);
   const Window axis{padded.size(2), weight.size(2), 1, 1, 0, 0, padded.size(2) - memory};
   at::Tensor y = convolve(widened(padded), widened(weight), std::span(&axis, 1), x.size(1));
@@ -232,14 +245,16 @@ at::Tensor axis_to_batch(const at::Tensor& x, std::int64_t axis) { return x.move
 
 }  // namespace
 
-at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, std::span<const Window> axes, std::int64_t group) {
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, std::span<const Window> axes,
+                    std::int64_t group) {
   if (axes.size() > kMostAtenAxes) {
     // One axis more than ATen has: the sum over its taps of convolutions over the others.
     const Window& first = axes.front();
     const at::Tensor padded = pad_axis(x, 2, first, 0);
     at::Tensor sum;
     for (std::int64_t k = 0; k < first.kernel; ++k) {
-      const at::Tensor part = convolve(axis_to_batch(tap(padded, 2, first, k), 2), weight.select(2, k), axes.subspan(1), group);
+      const at::Tensor part =
+          convolve(axis_to_batch(tap(padded, 2, first, k), 2), weight.select(2, k), axes.subspan(1), group);
       sum = sum.defined() ? sum + part : part;
     }
     return sum.unflatten(0, {x.size(0), first.out}).movedim(1, 2);
@@ -265,10 +280,12 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, std::span<con
   return at::convolution(padded, weight, {}, strides, padding, dilations, false, zeros, group);
 }
 
-at::Tensor convolve_transposed(const at::Tensor& x, const at::Tensor& weight, const std::vector<std::int64_t>& strides,
+at::Tensor convolve_transposed(const at::Tensor& x, const at::Tensor& weight,
+                               const std::vector<std::int64_t>& strides,
                                const std::vector<std::int64_t>& dilations, std::int64_t group) {
   if (strides.size() > kMostAtenAxes) {
-    // Transposed over the last axes for each tap of the first; each result lands stride i + dilation k along the first.
+    // Transposed over the last axes for each tap of the first; each result lands stride i + dilation k along
+    // the first.
     const std::vector<std::int64_t> other_strides(strides.begin() + 1, strides.end());
     const std::vector<std::int64_t> other_dilations(dilations.begin() + 1, dilations.end());
     const std::int64_t in = x.size(2);
@@ -277,9 +294,10 @@ at::Tensor convolve_transposed(const at::Tensor& x, const at::Tensor& weight, co
     const at::Tensor batched = axis_to_batch(x, 2);
     at::Tensor sum;
     for (std::int64_t k = 0; k < kernel; ++k) {
-      const at::Tensor part = convolve_transposed(batched, weight.select(2, k), other_strides, other_dilations, group)
-                                  .unflatten(0, {x.size(0), in})
-                                  .movedim(1, 2);
+      const at::Tensor part =
+          convolve_transposed(batched, weight.select(2, k), other_strides, other_dilations, group)
+              .unflatten(0, {x.size(0), in})
+              .movedim(1, 2);
       const at::Tensor places = at::arange(in, x.options().dtype(at::kLong)) * strides[0] + k * dilations[0];
       std::vector<std::int64_t> shape = part.sizes().vec();
       shape[2] = out;

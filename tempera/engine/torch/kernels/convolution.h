@@ -1,10 +1,10 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "tempera/engine/torch/kernels/spatial.h"
 
@@ -16,11 +16,13 @@ namespace tempera::engine::aten {
 /// \param weight  [M, C / group, kernel...], the type of x
 /// \param axes    one for each spatial axis
 /// \return [N, M, out...]
-at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, std::span<const Window> axes, std::int64_t group);
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, std::span<const Window> axes,
+                    std::int64_t group);
 
-/// The adjoint of convolve() in x, without bias and padding: [N, C, in...] with weight [C, M / group, kernel...] to
-/// [N, M, (in - 1) stride + extent ...].
-at::Tensor convolve_transposed(const at::Tensor& x, const at::Tensor& weight, const std::vector<std::int64_t>& strides,
+/// The adjoint of convolve() in x, without bias and padding: [N, C, in...] with weight [C, M / group,
+/// kernel...] to [N, M, (in - 1) stride + extent ...].
+at::Tensor convolve_transposed(const at::Tensor& x, const at::Tensor& weight,
+                               const std::vector<std::int64_t>& strides,
                                const std::vector<std::int64_t>& dilations, std::int64_t group);
 
 }  // namespace tempera::engine::aten

@@ -14,7 +14,13 @@ std::span<const Kernel> elementwise_kernels();
 std::span<const Kernel> matmul_kernels();
 std::span<const Kernel> normalization_kernels();
 std::span<const Kernel> pooling_kernels();
+std::span<const Kernel> quantize_kernels();
+std::span<const Kernel> random_kernels();
 std::span<const Kernel> recurrent_kernels();
+std::span<const Kernel> region_kernels();
+std::span<const Kernel> resize_kernels();
+std::span<const Kernel> sampling_kernels();
+std::span<const Kernel> signal_kernels();
 std::span<const Kernel> softmax_kernels();
 
 }  // namespace tempera::engine::aten

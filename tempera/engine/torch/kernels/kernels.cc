@@ -20,7 +20,13 @@ constexpr Family kFamilies[] = {
     matmul_kernels,
     normalization_kernels,
     pooling_kernels,
+    quantize_kernels,
+    random_kernels,
     recurrent_kernels,
+    region_kernels,
+    resize_kernels,
+    sampling_kernels,
+    signal_kernels,
     softmax_kernels,
 };
 

@@ -1,7 +1,7 @@
+#include <algorithm>
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-
-#include <algorithm>
 
 #include "tempera/engine/torch/kernels/compute.h"
 #include "tempera/engine/torch/kernels/families.h"
@@ -15,7 +15,8 @@ void require_vectors(const KernelContext& context, const at::Tensor& a, const at
   }
   const std::int64_t inner = b.size(b.dim() == 1 ? 0 : -2);
   if (a.size(-1) != inner) {
-    context.fail(fmt::format("the inner dimensions differ: {} x {}", graph::to_string(a.sizes()), graph::to_string(b.sizes())));
+    context.fail(fmt::format("the inner dimensions differ: {} x {}", graph::to_string(a.sizes()),
+                             graph::to_string(b.sizes())));
   }
 }
 
@@ -70,9 +71,10 @@ void einsum(KernelContext& context) {
   context.set(0, wrap(at::einsum(equation, operands).to(first.data.scalar_type()), first.type), first.type);
 }
 
-/// Integers minus their zero point, in double, where sums of products of 8-bit numbers are exact. A zero point of one
-/// dimension belongs to the rows of A or the columns of B.
-at::Tensor without_zero_point(const KernelContext& context, std::size_t i, std::size_t zero_point, bool rows) {
+/// Integers minus their zero point, in double, where sums of products of 8-bit numbers are exact. A zero
+/// point of one dimension belongs to the rows of A or the columns of B.
+at::Tensor without_zero_point(const KernelContext& context, std::size_t i, std::size_t zero_point,
+                              bool rows) {
   const at::Tensor x = context.tensor(i).to(at::kDouble);
   if (!context.has(zero_point)) {
     return x;
@@ -88,7 +90,8 @@ void mat_mul_integer(KernelContext& context) {
   const at::Tensor a = without_zero_point(context, 0, 2, true);
   const at::Tensor b = without_zero_point(context, 1, 3, false);
   require_vectors(context, a, b);
-  context.set(0, at::matmul(a, b).round().to(at::kLong).to(at::kInt));  // through int64, so that an overflow wraps
+  context.set(
+      0, at::matmul(a, b).round().to(at::kLong).to(at::kInt));  // through int64, so that an overflow wraps
 }
 
 /// y = saturate(round((a - a_zero) (b - b_zero) a_scale b_scale / y_scale) + y_zero)
@@ -104,7 +107,8 @@ void q_linear_mat_mul(KernelContext& context) {
     const at::Tensor wide = t.to(at::kDouble);
     return wide.numel() == 1 ? wide.reshape({}) : wide;
   };
-  const at::Tensor scale = by_row(context.tensor(1)) * by_column(context.tensor(4)) / by_row(context.tensor(6));
+  const at::Tensor scale =
+      by_row(context.tensor(1)) * by_column(context.tensor(4)) / by_row(context.tensor(6));
   const Array& zero = context.array(7);
   context.set(0, quantized(at::matmul(a, b) * scale + by_row(zero.data), zero.type), zero.type);
 }

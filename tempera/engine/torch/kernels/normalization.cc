@@ -1,7 +1,7 @@
+#include <numeric>
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-
-#include <numeric>
 
 #include "tempera/engine/torch/kernels/compute.h"
 #include "tempera/engine/torch/kernels/families.h"
@@ -22,7 +22,8 @@ at::Tensor standardized(const at::Tensor& x, const std::vector<std::int64_t>& ax
   return centred * (centred.square().mean(axes, true) + epsilon).rsqrt();
 }
 
-/// y = (x - mean) / sqrt(var + epsilon) scale + bias, with the given statistics or, in training mode, the batch's.
+/// y = (x - mean) / sqrt(var + epsilon) scale + bias, with the given statistics or, in training mode, the
+/// batch's.
 void batch_normalization(KernelContext& context) {
   const at::Tensor& input = context.tensor(0);
   const at::Tensor x = widened(input);
@@ -35,7 +36,8 @@ void batch_normalization(KernelContext& context) {
   const double epsilon = context.real("epsilon", 1e-5F);
   at::Tensor mean = context.tensor(3);
   at::Tensor variance = context.tensor(4);
-  const bool training = context.integer("training_mode", 0) != 0 || (context.opset() < 14 && context.wants(1));
+  const bool training =
+      context.integer("training_mode", 0) != 0 || (context.opset() < 14 && context.wants(1));
   if (training) {
     std::vector<std::int64_t> axes = axes_from(0, rank);
     if (rank > 1) {
@@ -45,7 +47,8 @@ void batch_normalization(KernelContext& context) {
     const at::Tensor batch_mean = x.mean(axes);
     const at::Tensor batch_variance = (x - by_channel(batch_mean)).square().mean(axes);
     const auto running = [&](const at::Tensor& old, const at::Tensor& batch) {
-      return (widened(old) * momentum + batch.to(compute_type(old.scalar_type())) * (1.0 - momentum)).to(old.scalar_type());
+      return (widened(old) * momentum + batch.to(compute_type(old.scalar_type())) * (1.0 - momentum))
+          .to(old.scalar_type());
     };
     context.set(1, running(mean, batch_mean));
     context.set(2, running(variance, batch_variance));
@@ -53,7 +56,8 @@ void batch_normalization(KernelContext& context) {
     variance = batch_variance;
   }
   const at::Tensor inverse = (by_channel(variance) + epsilon).rsqrt();
-  const at::Tensor y = (x - by_channel(mean)) * (inverse * by_channel(context.tensor(1))) + by_channel(context.tensor(2));
+  const at::Tensor y =
+      (x - by_channel(mean)) * (inverse * by_channel(context.tensor(1))) + by_channel(context.tensor(2));
   context.set(0, y.to(input.scalar_type()));
 }
 
@@ -64,11 +68,13 @@ void instance_normalization(KernelContext& context) {
     context.fail(fmt::format("the input has rank {}, expected at least 3", x.dim()));
   }
   const at::Tensor normal = standardized(widened(x), axes_from(2, x.dim()), context.real("epsilon", 1e-5F));
-  const at::Tensor y = normal * along_axis(widened(context.tensor(1)), 1, x.dim()) + along_axis(widened(context.tensor(2)), 1, x.dim());
+  const at::Tensor y = normal * along_axis(widened(context.tensor(1)), 1, x.dim()) +
+                       along_axis(widened(context.tensor(2)), 1, x.dim());
   context.set(0, y.to(x.scalar_type()));
 }
 
-/// x in the precision of the first stage, by ONNX type number: float32 unless stash_type says otherwise or x is wider.
+/// x in the precision of the first stage, by ONNX type number: float32 unless stash_type says otherwise or x
+/// is wider.
 at::Tensor stashed(const KernelContext& context, const at::Tensor& x) {
   const std::int64_t stash = context.integer("stash_type", 1);
   if (x.scalar_type() == at::kDouble || stash == static_cast<std::int64_t>(DataType::kFloat64)) {
@@ -113,10 +119,12 @@ void group_normalization(KernelContext& context) {
   const at::Tensor& x = context.tensor(0);
   const std::int64_t groups = context.integer("num_groups", 0);
   if (x.dim() < 2 || groups < 1 || x.size(1) % groups != 0) {
-    context.fail(fmt::format("{} groups do not divide the channels of an input of {}", groups, graph::to_string(x.sizes())));
+    context.fail(fmt::format("{} groups do not divide the channels of an input of {}", groups,
+                             graph::to_string(x.sizes())));
   }
   const at::Tensor grouped = stashed(context, x).reshape({x.size(0), groups, -1});
-  const at::Tensor normal = standardized(grouped, {2}, context.real("epsilon", 1e-5F)).reshape(x.sizes()).to(x.scalar_type());
+  const at::Tensor normal =
+      standardized(grouped, {2}, context.real("epsilon", 1e-5F)).reshape(x.sizes()).to(x.scalar_type());
   const auto by_channel = [&](std::size_t i) {
     at::Tensor t = widened(context.tensor(i));
     if (context.opset() < 21) {  // one value a group then, one a channel since
@@ -143,7 +151,8 @@ void lrn(KernelContext& context) {
     sum = sum + tap(padded, 1, window, k);
   }
   const double alpha = context.real("alpha", 1e-4F);
-  const at::Tensor divisor = (sum * (alpha / static_cast<double>(size)) + context.real("bias", 1.0)).pow(context.real("beta", 0.75));
+  const at::Tensor divisor =
+      (sum * (alpha / static_cast<double>(size)) + context.real("bias", 1.0)).pow(context.real("beta", 0.75));
   context.set(0, (x / divisor).to(input.scalar_type()));
 }
 
@@ -164,7 +173,8 @@ void lp_normalization(KernelContext& context) {
 /// y = (x - mean) / (deviation + 1e-9) over the given axes, as the operator's own function body computes it.
 void mean_variance_normalization(KernelContext& context) {
   const at::Tensor& input = context.tensor(0);
-  std::vector<std::int64_t> axes = context.has_attribute("axes") ? context.integers("axes") : std::vector<std::int64_t>{0, 2, 3};
+  std::vector<std::int64_t> axes =
+      context.has_attribute("axes") ? context.integers("axes") : std::vector<std::int64_t>{0, 2, 3};
   for (std::int64_t& axis : axes) {
     axis = context.axis(axis, input.dim());
   }
@@ -175,14 +185,10 @@ void mean_variance_normalization(KernelContext& context) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"BatchNormalization", batch_normalization},
-    {"InstanceNormalization", instance_normalization},
-    {"LayerNormalization", layer_normalization},
-    {"RMSNormalization", rms_normalization},
-    {"GroupNormalization", group_normalization},
-    {"LRN", lrn},
-    {"LpNormalization", lp_normalization},
-    {"MeanVarianceNormalization", mean_variance_normalization},
+    {"BatchNormalization", batch_normalization}, {"InstanceNormalization", instance_normalization},
+    {"LayerNormalization", layer_normalization}, {"RMSNormalization", rms_normalization},
+    {"GroupNormalization", group_normalization}, {"LRN", lrn},
+    {"LpNormalization", lp_normalization},       {"MeanVarianceNormalization", mean_variance_normalization},
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-#include <ATen/ATen.h>
-#include <fmt/format.h>
-
 #include <limits>
 #include <numeric>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "tempera/engine/torch/kernels/compute.h"
 #include "tempera/engine/torch/kernels/families.h"
@@ -11,17 +11,18 @@
 namespace tempera::engine::aten {
 namespace {
 
-// A window over several axes is taken one axis at a time (maximum and sum are separable), and along one axis as the
-// combination of its taps, each a strided view of the padded input. So every rank, type, dilation and padding takes the
-// same few lines, all of them differentiable.
+// A window over several axes is taken one axis at a time (maximum and sum are separable), and along one axis
+// as the combination of its taps, each a strided view of the padded input. So every rank, type, dilation and
+// padding takes the same few lines, all of them differentiable.
 
 std::vector<Window> pooling_windows(const KernelContext& context, const at::Tensor& x) {
   if (x.dim() < 3) {
     context.fail(fmt::format("the input has rank {}, expected at least 3", x.dim()));
   }
   const std::vector<std::int64_t> kernel = context.integers("kernel_shape");
-  const WindowOptions options{context.text("auto_pad", "NOTSET"), context.integers("strides"), context.integers("dilations"),
-                              context.integers("pads"), context.integer("ceil_mode", 0) != 0};
+  const WindowOptions options{context.text("auto_pad", "NOTSET"), context.integers("strides"),
+                              context.integers("dilations"), context.integers("pads"),
+                              context.integer("ceil_mode", 0) != 0};
   return windows(x.sizes().slice(2), kernel, options);
 }
 
@@ -61,8 +62,8 @@ at::Tensor sum_over(at::Tensor x, const std::vector<Window>& axes) {
   return x.contiguous();
 }
 
-/// Position of every element of x counted from the start of the whole tensor; along the spatial axes in row-major order,
-/// or the first axis fastest when `column_major`.
+/// Position of every element of x counted from the start of the whole tensor; along the spatial axes in
+/// row-major order, or the first axis fastest when `column_major`.
 at::Tensor positions(const at::Tensor& x, bool column_major) {
   const at::TensorOptions options = x.options().dtype(at::kLong).requires_grad(false);
   at::Tensor result = at::zeros({}, options);
@@ -79,7 +80,8 @@ at::Tensor positions(const at::Tensor& x, bool column_major) {
 }
 
 /// Maximum and the position of the first element that has it, in row-major order of the window.
-std::pair<at::Tensor, at::Tensor> max_with_positions(at::Tensor x, const std::vector<Window>& axes, bool column_major) {
+std::pair<at::Tensor, at::Tensor> max_with_positions(at::Tensor x, const std::vector<Window>& axes,
+                                                     bool column_major) {
   constexpr std::int64_t kPadding = -1;
   at::Tensor at_position = positions(x, column_major);
   // Last axis first, an earlier tap winning a tie: the first in row-major order remains.
@@ -92,9 +94,10 @@ std::pair<at::Tensor, at::Tensor> max_with_positions(at::Tensor x, const std::ve
     for (std::int64_t k = 1; k < axes[i].kernel; ++k) {
       const at::Tensor other = tap(padded, axis, axes[i], k);
       const at::Tensor other_position = tap(padded_position, axis, axes[i], k);
-      const at::Tensor wins = other.gt(x)
-                                  .logical_or(other.ne(other).logical_and(x.eq(x)))  // NaN wins, as in at::maximum
-                                  .logical_or(at_position.eq(kPadding).logical_and(other_position.ne(kPadding)));
+      const at::Tensor wins =
+          other.gt(x)
+              .logical_or(other.ne(other).logical_and(x.eq(x)))  // NaN wins, as in at::maximum
+              .logical_or(at_position.eq(kPadding).logical_and(other_position.ne(kPadding)));
       x = at::where(wins, other, x);
       at_position = at::where(wins, other_position, at_position);
     }
@@ -114,9 +117,10 @@ void max_pool(KernelContext& context) {
   context.set(1, at_position);
 }
 
-/// How many elements each window averages: those inside the input, or also those of the padding asked for, but never
-/// what ceil_mode added beyond it.
-at::Tensor window_counts(const std::vector<Window>& axes, bool include_padding, const at::TensorOptions& options) {
+/// How many elements each window averages: those inside the input, or also those of the padding asked for,
+/// but never what ceil_mode added beyond it.
+at::Tensor window_counts(const std::vector<Window>& axes, bool include_padding,
+                         const at::TensorOptions& options) {
   at::Tensor counts = at::ones({}, options);
   const auto rank = static_cast<std::int64_t>(axes.size()) + 2;
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -183,7 +187,8 @@ void max_unpool(KernelContext& context) {
   const std::vector<std::int64_t> kernel = context.integers("kernel_shape");
   const auto axes = static_cast<std::size_t>(std::max<std::int64_t>(0, x.dim() - 2));
   if (x.dim() < 3 || places.sizes() != x.sizes() || kernel.size() != axes) {
-    context.fail(fmt::format("expected indices of the input's shape and a kernel for each of its {} spatial axes", axes));
+    context.fail(fmt::format(
+        "expected indices of the input's shape and a kernel for each of its {} spatial axes", axes));
   }
   std::vector<std::int64_t> strides = context.integers("strides");
   std::vector<std::int64_t> pads = context.integers("pads");
@@ -191,9 +196,11 @@ void max_unpool(KernelContext& context) {
   pads.resize(2 * axes, 0);
   std::vector<std::int64_t> shape = {x.size(0), x.size(1)};
   for (std::size_t i = 0; i < axes; ++i) {
-    shape.push_back((x.size(static_cast<std::int64_t>(i) + 2) - 1) * strides[i] - pads[i] - pads[axes + i] + kernel[i]);
+    shape.push_back((x.size(static_cast<std::int64_t>(i) + 2) - 1) * strides[i] - pads[i] - pads[axes + i] +
+                    kernel[i]);
   }
-  const std::int64_t count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t count =
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   if (places.numel() > 0 && (places.min().item().toLong() < 0 || places.max().item().toLong() >= count)) {
     context.fail(fmt::format("an index lies outside the {} elements of the output", count));
   }

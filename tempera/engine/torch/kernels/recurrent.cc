@@ -1,9 +1,9 @@
-#include <ATen/ATen.h>
-#include <fmt/format.h>
-
 #include <functional>
 #include <optional>
 #include <utility>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "tempera/engine/torch/kernels/compute.h"
 #include "tempera/engine/torch/kernels/families.h"
@@ -17,7 +17,9 @@ using Activation = std::function<at::Tensor(const at::Tensor&)>;
 class ActivationReader {
  public:
   explicit ActivationReader(const KernelContext& context)
-      : context_(context), alphas_(context.reals("activation_alpha")), betas_(context.reals("activation_beta")),
+      : context_(context),
+        alphas_(context.reals("activation_alpha")),
+        betas_(context.reals("activation_beta")),
         clip_(context.attribute<float>("clip")) {}
 
   /// \throws Error{kBadModel} on an unknown name
@@ -26,7 +28,9 @@ class ActivationReader {
     if (!clip_) {
       return function;
     }
-    return [function, limit = static_cast<double>(*clip_)](const at::Tensor& x) { return function(x.clamp(-limit, limit)); };
+    return [function, limit = static_cast<double>(*clip_)](const at::Tensor& x) {
+      return function(x.clamp(-limit, limit));
+    };
   }
 
  private:
@@ -59,10 +63,12 @@ class ActivationReader {
       return [a = alpha(0.01F)](const at::Tensor& x) { return at::where(x.ge(0), x, x * a); };
     }
     if (name == "ThresholdedRelu") {
-      return [a = alpha(1.0)](const at::Tensor& x) { return at::where(x.ge(a), x, at::zeros({}, x.options())); };
+      return
+          [a = alpha(1.0)](const at::Tensor& x) { return at::where(x.ge(a), x, at::zeros({}, x.options())); };
     }
     if (name == "Elu") {
-      return [a = alpha(1.0)](const at::Tensor& x) { return at::where(x.ge(0), x, x.clamp_max(0).expm1() * a); };
+      return
+          [a = alpha(1.0)](const at::Tensor& x) { return at::where(x.ge(0), x, x.clamp_max(0).expm1() * a); };
     }
     context_.fail(fmt::format("unknown activation '{}'", name));
   }
@@ -95,23 +101,30 @@ struct Parameters {
 };
 
 /// One step: from X W^T + Wb at that step [N, G H] and the state before to the state after.
-using Step = State (*)(const KernelContext& context, const Parameters& parameters, const at::Tensor& projected, const State& before);
+using Step = State (*)(const KernelContext& context, const Parameters& parameters,
+                       const at::Tensor& projected, const State& before);
 
-at::Tensor recur(const Parameters& p, const at::Tensor& h) { return at::matmul(h, p.recurrent_weight.t()) + p.recurrent_bias; }
+at::Tensor recur(const Parameters& p, const at::Tensor& h) {
+  return at::matmul(h, p.recurrent_weight.t()) + p.recurrent_bias;
+}
 
 /// H_t = f(X W^T + Wb + H R^T + Rb)
-State rnn_step(const KernelContext& /*context*/, const Parameters& p, const at::Tensor& projected, const State& before) {
+State rnn_step(const KernelContext& /*context*/, const Parameters& p, const at::Tensor& projected,
+               const State& before) {
   return {p.activations[0](projected + recur(p, before.h)), {}};
 }
 
-/// z = f(.), r = f(.), h~ = g(x W_h^T + Wb_h + (r * H) R_h^T + Rb_h), H_t = (1 - z) h~ + z H; with linear_before_reset
-/// the recurrent term of h~ is r * (H R_h^T + Rb_h).
-State gru_step(const KernelContext& context, const Parameters& p, const at::Tensor& projected, const State& before) {
+/// z = f(.), r = f(.), h~ = g(x W_h^T + Wb_h + (r * H) R_h^T + Rb_h), H_t = (1 - z) h~ + z H; with
+/// linear_before_reset the recurrent term of h~ is r * (H R_h^T + Rb_h).
+State gru_step(const KernelContext& context, const Parameters& p, const at::Tensor& projected,
+               const State& before) {
   const std::int64_t hidden = before.h.size(-1);
   const std::vector<at::Tensor> x = projected.split(hidden, -1);  // z, r, h
   const std::vector<at::Tensor> weight = p.recurrent_weight.split(hidden, 0);
   const std::vector<at::Tensor> bias = p.recurrent_bias.split(hidden, 0);
-  const auto gate = [&](std::size_t i, const at::Tensor& h) { return at::matmul(h, weight[i].t()) + bias[i]; };
+  const auto gate = [&](std::size_t i, const at::Tensor& h) {
+    return at::matmul(h, weight[i].t()) + bias[i];
+  };
   const at::Tensor z = p.activations[0](x[0] + gate(0, before.h));
   const at::Tensor r = p.activations[0](x[1] + gate(1, before.h));
   const bool linear_before_reset = context.integer("linear_before_reset", 0) != 0;
@@ -122,11 +135,14 @@ State gru_step(const KernelContext& context, const Parameters& p, const at::Tens
 
 /// i = f(. + P_i C), f = f(. + P_f C), c~ = g(.), C_t = f C + i c~, o = f(. + P_o C_t), H_t = o h(C_t); with
 /// input_forget, f = 1 - i.
-State lstm_step(const KernelContext& context, const Parameters& p, const at::Tensor& projected, const State& before) {
+State lstm_step(const KernelContext& context, const Parameters& p, const at::Tensor& projected,
+                const State& before) {
   const std::int64_t hidden = before.h.size(-1);
   const std::vector<at::Tensor> gates = (projected + recur(p, before.h)).split(hidden, -1);  // i, o, f, c
-  const auto peep = [&](const at::Tensor& gate, std::int64_t part, const at::Tensor& cell) {  // P holds i, o, f
-    return p.peephole.defined() ? gate + p.peephole.slice(0, part * hidden, (part + 1) * hidden) * cell : gate;
+  const auto peep = [&](const at::Tensor& gate, std::int64_t part,
+                        const at::Tensor& cell) {  // P holds i, o, f
+    return p.peephole.defined() ? gate + p.peephole.slice(0, part * hidden, (part + 1) * hidden) * cell
+                                : gate;
   };
   const at::Tensor input = p.activations[0](peep(gates[0], 0, before.c));
   const at::Tensor forget =
@@ -144,12 +160,14 @@ struct Cell {
   bool has_cell_state;
 };
 
-/// Runs one direction over x [T, N, I]. A sample whose sequence is over keeps its state, and its outputs are 0.
+/// Runs one direction over x [T, N, I]. A sample whose sequence is over keeps its state, and its outputs are
+/// 0.
 ///
 /// \param lengths  [N] or undefined
 /// \return outputs [T, N, H] and the last state
-std::pair<at::Tensor, State> run_direction(const KernelContext& context, const Cell& cell, const Parameters& parameters,
-                                           const at::Tensor& x, const at::Tensor& lengths, State state, bool reverse) {
+std::pair<at::Tensor, State> run_direction(const KernelContext& context, const Cell& cell,
+                                           const Parameters& parameters, const at::Tensor& x,
+                                           const at::Tensor& lengths, State state, bool reverse) {
   const at::Tensor projected = at::matmul(x, parameters.input_weight.t()) + parameters.input_bias;
   const std::int64_t steps = x.size(0);
   std::vector<at::Tensor> outputs(static_cast<std::size_t>(steps));
@@ -168,7 +186,8 @@ std::pair<at::Tensor, State> run_direction(const KernelContext& context, const C
     outputs[static_cast<std::size_t>(t)] = output;
     state = std::move(next);
   }
-  const at::Tensor all = steps == 0 ? at::zeros({0, x.size(1), state.h.size(-1)}, x.options()) : at::stack(outputs, 0);
+  const at::Tensor all =
+      steps == 0 ? at::zeros({0, x.size(1), state.h.size(-1)}, x.options()) : at::stack(outputs, 0);
   return {all, state};
 }
 
@@ -178,18 +197,20 @@ void run(KernelContext& context, const Cell& cell) {
   const bool batch_first = context.integer("layout", 0) != 0;
   const auto input = [&](std::size_t i) { return widened(context.tensor(i)); };
   const at::Tensor x = batch_first ? input(0).transpose(0, 1) : input(0);  // [T, N, I]
-  const at::Tensor weight = input(1);                                       // [D, G H, I]
-  const at::Tensor recurrent = input(2);                                    // [D, G H, H]
+  const at::Tensor weight = input(1);                                      // [D, G H, I]
+  const at::Tensor recurrent = input(2);                                   // [D, G H, H]
   const std::string direction = context.text("direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
-    context.fail(fmt::format("attribute 'direction' is '{}', expected forward, reverse or bidirectional", direction));
+    context.fail(
+        fmt::format("attribute 'direction' is '{}', expected forward, reverse or bidirectional", direction));
   }
   const std::int64_t directions = direction == "bidirectional" ? 2 : 1;
   if (x.dim() != 3 || weight.dim() != 3 || recurrent.dim() != 3 || weight.size(0) != directions ||
       recurrent.size(0) != directions || recurrent.size(1) != cell.gates * recurrent.size(2) ||
       weight.size(1) != recurrent.size(1) || weight.size(2) != x.size(2)) {
-    context.fail(fmt::format("X {}, W {} and R {} do not fit {} directions and {} gates", graph::to_string(x.sizes()),
-                             graph::to_string(weight.sizes()), graph::to_string(recurrent.sizes()), directions, cell.gates));
+    context.fail(fmt::format("X {}, W {} and R {} do not fit {} directions and {} gates",
+                             graph::to_string(x.sizes()), graph::to_string(weight.sizes()),
+                             graph::to_string(recurrent.sizes()), directions, cell.gates));
   }
   const std::int64_t hidden = recurrent.size(2);
   const std::int64_t batch = x.size(1);
@@ -222,7 +243,8 @@ void run(KernelContext& context, const Cell& cell) {
     Parameters parameters;
     parameters.input_weight = weight.select(0, d);
     parameters.recurrent_weight = recurrent.select(0, d);
-    const at::Tensor bias = context.has(3) ? input(3).select(0, d) : at::zeros({2 * cell.gates * hidden}, x.options());
+    const at::Tensor bias =
+        context.has(3) ? input(3).select(0, d) : at::zeros({2 * cell.gates * hidden}, x.options());
     parameters.input_bias = bias.slice(0, 0, cell.gates * hidden);
     parameters.recurrent_bias = bias.slice(0, cell.gates * hidden);
     if (cell.has_cell_state && context.has(7)) {
@@ -232,7 +254,8 @@ void run(KernelContext& context, const Cell& cell) {
       parameters.activations.push_back(reader.read(names[static_cast<std::size_t>(d) * per_direction + i]));
     }
     State state{initial_h.select(0, d), cell.has_cell_state ? initial_c.select(0, d) : at::Tensor()};
-    auto [y, last] = run_direction(context, cell, parameters, x, lengths, std::move(state), d == 1 || direction == "reverse");
+    auto [y, last] = run_direction(context, cell, parameters, x, lengths, std::move(state),
+                                   d == 1 || direction == "reverse");
     outputs.push_back(y);
     last_h.push_back(last.h);
     last_c.push_back(last.c);

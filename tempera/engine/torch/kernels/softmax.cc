@@ -1,7 +1,7 @@
+#include <optional>
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-
-#include <optional>
 
 #include "tempera/engine/torch/kernels/compute.h"
 #include "tempera/engine/torch/kernels/families.h"
@@ -20,7 +20,8 @@ at::Tensor hardmax(const at::Tensor& x, std::int64_t axis) {
   return at::zeros_like(x).scatter(axis, largest, 1.0);
 }
 
-/// Since opset 13 along one axis (the last by default); before, along all axes from the given one (1 by default) on.
+/// Since opset 13 along one axis (the last by default); before, along all axes from the given one (1 by
+/// default) on.
 template <AlongAxis function>
 void normalized_exponential(KernelContext& context) {
   const at::Tensor& x = context.tensor(0);
@@ -34,15 +35,17 @@ void normalized_exponential(KernelContext& context) {
   context.set(0, function(rows, axis).reshape(x.sizes()).to(x.scalar_type()));
 }
 
-/// loss[n, d...] = -weight[c] input[n, c, d...] with c = target[n, d...], 0 where c is `ignored`; then reduced.
+/// loss[n, d...] = -weight[c] input[n, c, d...] with c = target[n, d...], 0 where c is `ignored`; then
+/// reduced.
 ///
 /// \param log_probabilities  [N, C, d...]
 /// \param target             [N, d...]
 /// \param weight             [C] or undefined
-at::Tensor negative_log_likelihood(const KernelContext& context, const at::Tensor& log_probabilities, const at::Tensor& target,
-                                   const at::Tensor& weight) {
+at::Tensor negative_log_likelihood(const KernelContext& context, const at::Tensor& log_probabilities,
+                                   const at::Tensor& target, const at::Tensor& weight) {
   if (log_probabilities.dim() < 2 || target.dim() != log_probabilities.dim() - 1) {
-    context.fail(fmt::format("the input has rank {} and the target rank {}, expected one less", log_probabilities.dim(), target.dim()));
+    context.fail(fmt::format("the input has rank {} and the target rank {}, expected one less",
+                             log_probabilities.dim(), target.dim()));
   }
   const std::optional<std::int64_t> ignored = context.attribute<std::int64_t>("ignore_index");
   const at::Tensor classes = target.to(at::kLong);
@@ -78,13 +81,15 @@ at::Tensor class_weight(const KernelContext& context) {
 
 void negative_log_likelihood_loss(KernelContext& context) {
   const at::Tensor& x = context.tensor(0);
-  context.set(0, negative_log_likelihood(context, widened(x), context.tensor(1), class_weight(context)).to(x.scalar_type()));
+  context.set(0, negative_log_likelihood(context, widened(x), context.tensor(1), class_weight(context))
+                     .to(x.scalar_type()));
 }
 
 void softmax_cross_entropy_loss(KernelContext& context) {
   const at::Tensor& scores = context.tensor(0);
   const at::Tensor log_probabilities = at::log_softmax(widened(scores), 1);
-  context.set(0, negative_log_likelihood(context, log_probabilities, context.tensor(1), class_weight(context)).to(scores.scalar_type()));
+  context.set(0, negative_log_likelihood(context, log_probabilities, context.tensor(1), class_weight(context))
+                     .to(scores.scalar_type()));
   context.set(1, log_probabilities.to(scores.scalar_type()));
 }
 

@@ -1,9 +1,8 @@
 #include "tempera/engine/torch/kernels/spatial.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
@@ -11,13 +10,14 @@
 namespace tempera::engine::aten {
 namespace {
 
-std::vector<std::int64_t> list_or(const std::vector<std::int64_t>& given, std::size_t count, std::int64_t fallback,
-                                  std::int64_t lowest, const char* name) {
+std::vector<std::int64_t> list_or(const std::vector<std::int64_t>& given, std::size_t count,
+                                  std::int64_t fallback, std::int64_t lowest, const char* name) {
   if (given.empty()) {
     return std::vector<std::int64_t>(count, fallback);
   }
   if (given.size() != count) {
-    throw Error(ErrorCode::kBadModel, fmt::format("attribute '{}' has {} values, expected {}", name, given.size(), count));
+    throw Error(ErrorCode::kBadModel,
+                fmt::format("attribute '{}' has {} values, expected {}", name, given.size(), count));
   }
   if (*std::min_element(given.begin(), given.end()) < lowest) {
     throw Error(ErrorCode::kBadModel, fmt::format("attribute '{}' has a value below {}", name, lowest));
@@ -31,26 +31,31 @@ std::vector<Window> windows(std::span<const std::int64_t> in, std::span<const st
                             const WindowOptions& options) {
   const std::size_t axes = in.size();
   if (kernel.size() != axes) {
-    throw Error(ErrorCode::kBadModel, fmt::format("the kernel has {} axes, the input {} spatial ones", kernel.size(), axes));
+    throw Error(ErrorCode::kBadModel,
+                fmt::format("the kernel has {} axes, the input {} spatial ones", kernel.size(), axes));
   }
   const auto strides = list_or(options.strides, axes, 1, 1, "strides");
   const auto dilations = list_or(options.dilations, axes, 1, 1, "dilations");
   const bool explicit_pads = options.auto_pad.empty() || options.auto_pad == "NOTSET";
   const bool same = options.auto_pad == "SAME_UPPER" || options.auto_pad == "SAME_LOWER";
   if (!explicit_pads && !same && options.auto_pad != "VALID") {
-    throw Error(ErrorCode::kBadModel, fmt::format("attribute 'auto_pad' is '{}', expected NOTSET, VALID, SAME_UPPER or "
-                                                  "SAME_LOWER", options.auto_pad));
+    throw Error(ErrorCode::kBadModel,
+                fmt::format("attribute 'auto_pad' is '{}', expected NOTSET, VALID, SAME_UPPER or "
+                            "SAME_LOWER",
+                            options.auto_pad));
   }
   // Negative pads crop; some exporters write them.
   constexpr std::int64_t kAnyPad = std::int64_t{-1} << 40;
-  const auto pads = list_or(explicit_pads ? options.pads : std::vector<std::int64_t>(), 2 * axes, 0, kAnyPad, "pads");
+  const auto pads =
+      list_or(explicit_pads ? options.pads : std::vector<std::int64_t>(), 2 * axes, 0, kAnyPad, "pads");
 
   std::vector<Window> result(axes);
   for (std::size_t i = 0; i < axes; ++i) {
     Window& w = result[i];
     w = {in[i], kernel[i], strides[i], dilations[i], pads[i], pads[axes + i], 0};
     if (w.kernel < 1) {
-      throw Error(ErrorCode::kBadModel, fmt::format("the kernel has length {} on spatial axis {}", w.kernel, i));
+      throw Error(ErrorCode::kBadModel,
+                  fmt::format("the kernel has length {} on spatial axis {}", w.kernel, i));
     }
     if (same) {
       w.out = (w.in + w.stride - 1) / w.stride;
@@ -61,8 +66,9 @@ std::vector<Window> windows(std::span<const std::int64_t> in, std::span<const st
     }
     const std::int64_t room = w.in + w.pad_begin + w.pad_end - w.extent();
     if (room < 0) {
-      throw Error(ErrorCode::kBadModel, fmt::format("spatial axis {} has length {} after padding, shorter than the window's {}", i,
-                                                    w.in + w.pad_begin + w.pad_end, w.extent()));
+      throw Error(ErrorCode::kBadModel,
+                  fmt::format("spatial axis {} has length {} after padding, shorter than the window's {}", i,
+                              w.in + w.pad_begin + w.pad_end, w.extent()));
     }
     w.out = room / w.stride + 1;
     if (options.ceil_mode && room % w.stride != 0 && w.out * w.stride < w.in + w.pad_begin) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 namespace tempera::engine::aten {
 
@@ -35,14 +35,17 @@ struct WindowOptions {
 
 /// One window for each axis of `in`.
 ///
-///   NOTSET      out = floor((in + pads - extent) / stride) + 1, with ceil in ceil_mode, where a last window that would
+///   NOTSET      out = floor((in + pads - extent) / stride) + 1, with ceil in ceil_mode, where a last window
+///   that would
 ///               begin in the end padding is dropped
 ///   VALID       the same without padding
-///   SAME_*      out = ceil(in / stride), the padding that takes split in halves, the odd one at the end (UPPER) or begin
+///   SAME_*      out = ceil(in / stride), the padding that takes split in halves, the odd one at the end
+///   (UPPER) or begin
 ///
 /// \param in      lengths of the spatial axes
 /// \param kernel  as many
-/// \throws Error{kBadModel} on lists of the wrong length, a stride, dilation or kernel below 1, or a window longer than
+/// \throws Error{kBadModel} on lists of the wrong length, a stride, dilation or kernel below 1, or a window
+/// longer than
 ///         the padded axis
 ///
 /// Source: ONNX Conv-22, MaxPool-22.
