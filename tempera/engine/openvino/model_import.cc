@@ -17,6 +17,7 @@
 #include "tempera/base/error.h"
 #include "tempera/engine/openvino/ov_error.h"
 #include "tempera/engine/openvino/ov_tensor.h"
+#include "tempera/onnx/opset.h"
 #include "tempera/onnx/write.h"
 
 namespace tempera::engine::openvino {
@@ -103,12 +104,13 @@ std::string conversion_failure(const ov::op::util::FrameworkNodeAttrs& attribute
   return "OpenVINO's ONNX reader has no conversion for it";
 }
 
-// OpenVINO's reader does not know local functions.
-void require_no_functions(const graph::Model& model) {
-  if (!model.functions.empty()) {
-    throw Error(ErrorCode::kUnsupported, fmt::format("the openvino engine reads no local functions; the model has {}, the first is '{}'",
-                                                     model.functions.size(), model.functions.front().name));
+// With functions inlined: OpenVINO's reader does not know local functions.
+const graph::Model& without_functions(const graph::Model& model, std::optional<graph::Model>& storage) {
+  if (model.functions.empty()) {
+    return model;
   }
+  storage = onnx::inline_functions(model);
+  return *storage;
 }
 
 }  // namespace
@@ -144,8 +146,9 @@ std::shared_ptr<ov::Model> Importer::convert(const graph::Model& model, bool par
   return read(std::numeric_limits<std::int64_t>::max());
 }
 
-std::vector<Unsupported> Importer::unconvertible(const graph::Model& model) const {
-  require_no_functions(model);
+std::vector<Unsupported> Importer::unconvertible(const graph::Model& given) const {
+  std::optional<graph::Model> storage;
+  const graph::Model& model = without_functions(given, storage);
   std::vector<Unsupported> result;
   std::shared_ptr<ov::Model> converted;
   try {
@@ -166,9 +169,10 @@ std::vector<Unsupported> Importer::unconvertible(const graph::Model& model) cons
   return result;
 }
 
-Imported Importer::import(const graph::Model& model) const {
-  require_known_types(model.graph);
-  require_no_functions(model);
+Imported Importer::import(const graph::Model& given) const {
+  require_known_types(given.graph);
+  std::optional<graph::Model> storage;
+  const graph::Model& model = without_functions(given, storage);
   try {
     std::shared_ptr<ov::Model> converted = convert(model, false);
     LayerNames names(model.graph, *converted);

@@ -289,6 +289,14 @@ TEST(OpenvinoEngineTest, LargeWeightsAreSharedWithTheModel) {
   EXPECT_EQ(floats(no[1])[255], -sum);
 }
 
+TEST(OpenvinoEngineTest, LocalFunctionsAreInlined) {
+  const auto model = onnx::parse_text(R"(<ir_version: 10, opset_import: ["" : 21, "my" : 1]>
+      g (float[2] x) => (float[2] y) { y = my.twice(x) }
+      <domain: "my", opset_import: ["" : 21]> twice (a) => (b) { b = Add(a, a) })");
+  EXPECT_TRUE(engine().unsupported(model).empty());
+  EXPECT_THAT(floats(engine().compile(model, {})->run(std::vector{Tensor::from<float>({2}, {1, 2})})[0]), ElementsAre(2, 4));
+}
+
 TEST(OpenvinoEngineTest, WhatItCannotTakeIsNamed) {
   const auto model = onnx::parse_text(R"(<ir_version: 10, opset_import: ["" : 21, "my" : 1]>
       g (float[2,4] x) => (float[2,4] y) { a = Relu(x) [odd] b = my.Odd(a) y = Neg(b) })");
