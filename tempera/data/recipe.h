@@ -16,29 +16,33 @@
 
 namespace tempera::data {
 
-/// Bringing an image to the size the model takes, in this order: resize, then crop.
-struct ImageFit {
-  std::optional<int>
-      short_side;  ///< resize so that the shorter side has this many pixels; the other in proportion
-  std::optional<int> width;  ///< or resize to width x height whatever the proportions
-  std::optional<int> height;
-  image::ResizeKernel kernel = image::ResizeKernel::kBicubic;
-  std::optional<int> crop_width;  ///< then the middle crop_width x crop_height
-  std::optional<int> crop_height;
+struct PixelSize {
+  int width = 0;
+  int height = 0;
 };
 
-/// How samples for calibrating and measuring are cut from one picture; `tempera run` takes the whole picture
-/// instead.
-struct ImageSampling {
-  int crops = 1;  ///< samples from each picture, at seeded random places
+/// Bringing a picture to the size the model takes: resize, then crop.
+struct ImageFit {
   std::optional<int>
-      width;  ///< pixels of the model's input that a sample gets; a smaller picture is mirrored
-  std::optional<int> height;
-  double zoom_min = 1.0;  ///< with `zoom`: a square of this fraction of the shorter side and up, resized to
-  double zoom_max = 1.0;  ///<   width x height instead of a cut at full resolution
-  bool zoom = false;
-  int reduce = 1;  ///< super-resolution: the crop is taken `reduce` times larger and shrunk with the fit's
-                   ///<   kernel; the crop itself is the expected output
+      short_side;  ///< resize so that the shorter side has so many pixels, the other in proportion
+  std::optional<PixelSize> size;  ///< or resize to this, whatever the proportions
+  image::ResizeKernel kernel = image::ResizeKernel::kBicubic;
+  std::optional<PixelSize> crop;  ///< then the middle of this size
+};
+
+/// How samples for calibrating and measuring are cut from one picture. `tempera run` skips this: it takes the
+/// whole picture through the fit alone. Steps: zoom, the fit, size, reduce.
+struct ImageSampling {
+  struct Range {
+    double min = 1.0;
+    double max = 1.0;
+  };
+  int crops = 1;  ///< samples from each picture: the first from its middle, others at seeded places
+  std::optional<Range> zoom;  ///< first cut a square, its side this fraction of the picture's shorter side
+  std::optional<PixelSize> size;  ///< after the fit, cut this size (in the model's input pixels); too small a
+                                  ///< picture is mirrored at its edges
+  int reduce = 1;  ///< super-resolution: cut `reduce` times as large, which is the expected output, and
+                   ///< shrink it with the fit's kernel, which is the input
 };
 
 struct ImageSource {

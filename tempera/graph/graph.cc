@@ -346,6 +346,22 @@ void Graph::set_inputs(NodeId id, std::vector<ValueId> inputs) {
   }
 }
 
+void Graph::remove_output(NodeId id, std::size_t i) {
+  std::vector<ValueId>& outputs = mutable_node(id).outputs;
+  const ValueId removed = outputs.at(i);
+  if (removed.valid()) {
+    TEMPERA_CHECK(is_unused(removed), fmt::format("output '{}' is still read", value(removed).name));
+    slot(removed).value.producer = {};
+    outputs[i] = {};
+    erase(removed);
+  }
+  while (!outputs.empty() && !outputs.back().valid()) {
+    outputs.pop_back();
+  }
+}
+
+void Graph::set_capture(std::size_t i, ValueId outer) { captures_.at(i).outer = outer; }
+
 void Graph::set_operator(NodeId id, std::string_view op_type, std::string_view domain) {
   Node& changed = mutable_node(id);
   changed.op_type = op_type;

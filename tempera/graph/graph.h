@@ -168,6 +168,10 @@ class Graph {
 
   void set_input(NodeId id, std::size_t i, ValueId value);
   void set_inputs(NodeId id, std::vector<ValueId> inputs);
+  /// The node no longer makes its output number `i`, which nothing may read; left-out outputs at the end go.
+  void remove_output(NodeId id, std::size_t i);
+  /// A body's capture number `i` shows another value of the enclosing graph.
+  void set_capture(std::size_t i, ValueId outer);
   void set_operator(NodeId id, std::string_view op_type, std::string_view domain = {});
   void set_attribute(NodeId id, std::string_view name, Attribute value);
   void remove_attribute(NodeId id, std::string_view name);
