@@ -108,26 +108,45 @@ TEST(FuseUnshuffleTest, LeavesOtherPermutationsKernelsAndReaders) {
 }
 
 constexpr std::string_view kUpsample = R"(
-  g (float[N,2,4,5] x, float[3,2,3,3] w, float[3] b) => (float[N,3,P,Q] y)
+  g (float[N,2,H,5] x, float[17,2,3,3] w, float[17] b) => (float[N,17,P,Q] y)
   <float[4] scales = {1, 1, 2, 2}> {
     u = Resize<mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(x, , scales)
     y = Conv<pads = [1, 1, 1, 1]>(u, w, b)
   })";
 
-TEST(FuseUpsampleTest, BecomesATransposedConvolution) {
-  for (const std::string mode : {"\"asymmetric\", nearest_mode = \"floor\"", "\"half_pixel\", nearest_mode = \"round_prefer_floor\"",
+TEST(FuseUpsampleTest, ManyChannelsBecomeATransposedConvolution) {
+  for (const std::string mode : {"\"asymmetric\", nearest_mode = \"floor\"",
+                                 "\"half_pixel\", nearest_mode = \"round_prefer_floor\"",
                                  "\"pytorch_half_pixel\", nearest_mode = \"round_prefer_ceil\""}) {
     std::string text(kUpsample);
     const std::string from = "\"asymmetric\", nearest_mode = \"floor\"";
     text.replace(text.find(from), from.size(), mode);
     graph::Model model = parse(text, 21, {"w", "b"});
     EXPECT_EQ(run(fuse_upsample, model, openvino()).rewrites.size(), 1U);
-    EXPECT_EQ(model.graph.constant(model.graph.input(only(model, "ConvTranspose"), 1))->dims(), (Dims{2, 3, 4, 4}));
+    EXPECT_EQ(model.graph.constant(model.graph.input(only(model, "ConvTranspose"), 1))->dims(), (Dims{2, 17, 4, 4}));
   }
 }
 
-// The taps that meet one pixel add up: a constant picture gives nine times a weight of 1 in the middle, less at the border.
-TEST(FuseUpsampleTest, TapsAddUp) {
+TEST(FuseUpsampleTest, FewChannelsBecomePhases) {
+  for (const char* scale : {"2", "3", "4"}) {
+    for (const char* kernel : {"3", "5", "1"}) {
+      const std::string k(kernel);
+      const std::string half(k == "3" ? "1" : k == "5" ? "2" : "0");
+      graph::Model model = parse("g (float[N,2,H,W] x, float[3,2," + k + "," + k + "] w, float[3] b) => (y) <float[4] s = {1, 1, " +
+                                     scale + ", " + scale +
+                                     "}> { u = Resize<mode = \"nearest\", coordinate_transformation_mode = \"half_pixel\","
+                                     " nearest_mode = \"round_prefer_floor\">(x, , s)  y = Conv<pads = [" +
+                                     half + "," + half + "," + half + "," + half + "]>(u, w, b) }",
+                                 21, {"w", "b"});
+      EXPECT_EQ(run(fuse_upsample, model, openvino()).rewrites.size(), 1U);
+      EXPECT_EQ(count(model, "DepthToSpace"), 1);
+      EXPECT_EQ(count(model, "Resize"), 0);
+    }
+  }
+}
+
+// By hand, k = 3, r = 2: phase 0 meets pixels -1, 0, 0 and phase 1 pixels 0, 0, 1.
+TEST(FuseUpsampleTest, TapsThatMeetOnePixelAddUp) {
   graph::Model model = parse(R"(
     g (float[1,1,2,2] x) => (float[1,1,4,4] y)
     <float[4] scales = {1, 1, 2, 2}, float[1,1,3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}> {
@@ -135,9 +154,13 @@ TEST(FuseUpsampleTest, TapsAddUp) {
       y = Conv<pads = [1, 1, 1, 1]>(u, w)
     })");
   run(fuse_upsample, model, openvino());
-  // By hand: row a of A W A^T with A = [0 0 1; 0 1 1; 1 1 0; 1 0 0].
-  const std::vector<double> expected = {9, 17, 15, 7, 15, 28, 24, 11, 9, 16, 12, 5, 3, 5, 3, 1};
-  EXPECT_EQ(to_doubles(*model.graph.constant(model.graph.input(only(model, "ConvTranspose"), 1))), expected);
+  const graph::NodeId conv = only(model, "Conv");
+  const std::vector<double> w = to_doubles(*model.graph.constant(model.graph.input(conv, 1)));
+  const std::vector<double> corner(w.begin(), w.begin() + 9);
+  EXPECT_EQ(corner, (std::vector<double>{1, 5, 0, 11, 28, 0, 0, 0, 0}));
+  const std::vector<double> last(w.end() - 9, w.end());
+  EXPECT_EQ(last, (std::vector<double>{0, 0, 0, 0, 1 + 2 + 4 + 5, 3 + 6, 0, 7 + 8, 9}));
+  EXPECT_EQ(model.graph.attribute<Dims>(conv, "pads", {}), (Dims{1, 1, 1, 1}));
 }
 
 TEST(FuseUpsampleTest, LeavesOtherModesScalesWindowsAndTargets) {
@@ -149,8 +172,12 @@ TEST(FuseUpsampleTest, LeavesOtherModesScalesWindowsAndTargets) {
   };
   replaced("\"floor\"", "\"ceil\"", openvino());
   replaced("\"nearest\"", "\"linear\"", openvino());
-  replaced("pads = [1, 1, 1, 1]", "pads = [1, 1, 1, 1], strides = [2, 2], dilations = [1, 1]", openvino());
-  replaced("float[N,3,P,Q] y)", "float[N,3,P,Q] y, float[N,2,8,10] u)", openvino());
+  replaced("{1, 1, 2, 2}", "{1, 1, 2, 3}", openvino());
+  replaced("{1, 1, 2, 2}", "{1, 1, 1.5, 1.5}", openvino());
+  replaced("{1, 1, 2, 2}", "{1, 1, 4, 4}", openvino());  // 17 x 16 channels
+  replaced("pads = [1, 1, 1, 1]", "pads = [1, 1, 1, 1], strides = [2, 2]", openvino());
+  replaced("pads = [1, 1, 1, 1]", "pads = [0, 0, 0, 0]", openvino());
+  replaced("float[N,17,P,Q] y)", "float[N,17,P,Q] y, float[N,2,R,S] u)", openvino());
   replaced("Resize", "Resize", PassContext{});
 }
 

@@ -1,6 +1,7 @@
 #include "tempera/pass/layout/split_concat_conv.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -17,21 +18,23 @@ using graph::NodeId;
 using graph::Tensor;
 using graph::ValueId;
 
-constexpr std::int64_t kLeastPart = 32;
-constexpr std::int64_t kLeastTogether = 128;
+constexpr std::size_t kMostParts = 16;
+constexpr std::int64_t kLeastTogether = 64;
 
-// The channels of the two parts; nothing when they are unknown, more than two, or too few to gain anything.
+// The channels of each part; nothing when they are unknown, or too few to gain anything.
 std::optional<Dims> part_channels(const Graph& graph, NodeId concat) {
   const std::vector<ValueId>& parts = graph.node(concat).inputs;
-  if (parts.size() != 2) {
+  if (parts.size() < 2 || parts.size() > kMostParts) {
     return std::nullopt;
   }
   Dims channels;
   for (const ValueId part : parts) {
     channels.push_back(ops::dim_of(graph, part, 1).value_or(0));
   }
-  const bool enough = std::min(channels[0], channels[1]) >= kLeastPart && channels[0] + channels[1] >= kLeastTogether;
-  return enough ? std::optional(channels) : std::nullopt;
+  const bool known = std::all_of(channels.begin(), channels.end(), [](std::int64_t c) { return c > 0; });
+  return known && std::accumulate(channels.begin(), channels.end(), std::int64_t{0}) >= kLeastTogether
+             ? std::optional(channels)
+             : std::nullopt;
 }
 
 bool splits_by_input(const Graph& graph, const graph::Use& use, std::int64_t channels) {
@@ -40,26 +43,27 @@ bool splits_by_input(const Graph& graph, const graph::Use& use, std::int64_t cha
     return false;
   }
   const std::optional<Tensor> weight = graph.constant(graph.input(use.node, 1));
-  return weight && ops::is_arithmetic_float(weight->type()) && weight->rank() >= 3 && weight->dims()[1] == channels;
+  return weight && ops::is_arithmetic_float(weight->type()) && weight->rank() == 4 && weight->dims()[1] == channels;
 }
 
 void split_conv(Graph& graph, NodeId id, NodeId concat, const Dims& channels) {
   const Tensor weight = *graph.constant(graph.input(id, 1));
   const std::string weight_name = graph.value(graph.input(id, 1)).name;
   const graph::ValueType type = graph.value(graph.output(id)).type;
-  std::vector<ValueId> sums;
+  ValueId sum;
   std::int64_t start = 0;
-  for (std::size_t part = 0; part < 2; ++part) {
+  for (std::size_t part = 0; part < channels.size(); ++part) {
     std::vector<ValueId> inputs = {graph.input(concat, part),
                                    graph.add_initializer(weight_name, slice_tensor(weight, 1, start, channels[part]))};
     if (part == 0 && graph.input(id, 2).valid()) {
       inputs.push_back(graph.input(id, 2));
     }
-    sums.push_back(graph.add_node("Conv", std::move(inputs), site(graph, id), graph.node(id).attributes));
-    graph.set_type(sums.back(), type);
+    const ValueId partial = graph.add_node("Conv", std::move(inputs), site(graph, id), graph.node(id).attributes);
+    graph.set_type(partial, type);
+    sum = part == 0 ? partial : graph.add_node("Add", {sum, partial}, site(graph, id) + "_sum");
+    graph.set_type(sum, type);
     start += channels[part];
   }
-  const ValueId sum = graph.add_node("Add", sums, site(graph, id) + "_sum");
   substitute(graph, graph.output(id), sum);
 }
 
@@ -81,14 +85,14 @@ PassResult split_concat_conv(Graph& graph, const PassContext& context) {
     const ValueId joined = graph.output(concat);
     const std::vector<graph::Use> uses = graph.uses(joined);
     const bool all = std::all_of(uses.begin(), uses.end(), [&](const graph::Use& use) {
-      return splits_by_input(graph, use, (*channels)[0] + (*channels)[1]);
+      return splits_by_input(graph, use, std::accumulate(channels->begin(), channels->end(), std::int64_t{0}));
     });
     if (uses.empty() || !all || graph.is_pinned(joined)) {
       decline(result, graph, concat, "the joined value is needed by more than convolutions with constant weights");
       continue;
     }
     for (const graph::Use& use : uses) {
-      note(result, graph, use.node, "Conv(Concat(a, b)) -> Conv(a) + Conv(b)");
+      note(result, graph, use.node, fmt::format("Conv(Concat of {}) -> sum of {} Conv", channels->size(), channels->size()));
       split_conv(graph, use.node, concat, *channels);
     }
   }
