@@ -52,7 +52,7 @@ class Metric {
 /// One row of the list of metrics.
 struct MetricInfo {
   std::string name;
-  std::string unit;  ///< "dB", "%", "" for none, "same" for that of the output
+  std::string unit;  ///< "dB", "" for none, "same" for that of the output
   Direction direction = Direction::kLowerIsBetter;
   LossRule loss_rule = LossRule::kRatio;
   std::string summary;
@@ -72,7 +72,8 @@ struct MetricInfo {
 [[nodiscard]] bool is_better(const MetricInfo& metric, double a, double b);
 
 /// Loss of quality from `before` to `after` by the metric's rule, >= 0 when worse, negative when better.
-/// Equal values give 0, also infinite ones; a NaN or a loss that has no finite value gives infinity.
+/// Equal values give 0, also infinite ones; an improvement at most -1; a NaN, or a loss that has no finite
+/// value, infinity.
 [[nodiscard]] double relative_task_loss(const MetricInfo& metric, double before, double after);
 
 }  // namespace tempera::quality
