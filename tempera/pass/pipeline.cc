@@ -16,8 +16,11 @@
 #include "tempera/pass/fuse/pad.h"
 #include "tempera/pass/fuse/unshuffle.h"
 #include "tempera/pass/fuse/upsample.h"
+#include "tempera/pass/layout/delay_reshape.h"
 #include "tempera/pass/layout/split_concat_conv.h"
 #include "tempera/pass/layout/split_sliced_linear.h"
+#include "tempera/pass/recognise/channel_attention.h"
+#include "tempera/pass/recognise/group_norm.h"
 #include "tempera/pass/recognise/silu.h"
 
 namespace tempera::pass {
@@ -54,6 +57,15 @@ constexpr std::array kSteps = std::to_array<Step>({
      "fuse",
      "before split_sliced_linear, so that the parts inherit the scale"},
     {{"fuse_pad", "Pad into the convolution or pooling behind it", fuse_pad}, "fuse", "once pads are constants"},
+    {{"group_norm", "group normalisation in a form that keeps the layout of its input", group_norm},
+     "recognise",
+     "once shapes are constants and scales are merged"},
+    {{"channel_attention", "attention over pixels in the form that engines compute in one kernel", channel_attention},
+     "recognise",
+     "before Einsums become products, which would hide it"},
+    {{"delay_reshape", "factors and Splits move in front of a Reshape", delay_reshape},
+     "layout",
+     "so that they meet the convolution that made the value"},
     {{"split_sliced_linear", "a convolution or product that is only cut up becomes one for each piece",
       split_sliced_linear},
      "layout",
