@@ -17,6 +17,7 @@
 #include "tempera/base/error.h"
 #include "tempera/engine/openvino/ov_error.h"
 #include "tempera/engine/openvino/ov_tensor.h"
+#include "tempera/engine/openvino/square_weights.h"
 #include "tempera/onnx/opset.h"
 #include "tempera/onnx/write.h"
 
@@ -131,6 +132,7 @@ std::shared_ptr<ov::Model> Importer::convert(const graph::Model& model, bool par
     const auto input = reader_->load(stream);
     auto converted = partially ? reader_->convert_partially(input) : reader_->convert(input);
     attach_weights(*converted, skeleton.weights);
+    separate_square_weights(*converted);
     return converted;
   };
   try {
