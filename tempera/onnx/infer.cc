@@ -124,10 +124,33 @@ std::string cleaned(std::string_view text) {
   return out;
 }
 
-void run_inference(pb::ModelProto& proto) {
-  const pb::ShapeInferenceOptions strict(/*check_type=*/true, /*strict_mode=*/1, /*data_prop=*/true);
+void run_inference(pb::ModelProto& proto, bool strict) {
+  const pb::ShapeInferenceOptions options(/*check_type=*/true, /*strict_mode=*/strict ? 1 : 0, /*data_prop=*/true);
   std::unordered_map<std::string, pb::TensorShapeProto> data;
-  pb::shape_inference::InferShapes(proto, pb::OpSchemaRegistry::Instance(), strict, &data);
+  pb::shape_inference::InferShapes(proto, pb::OpSchemaRegistry::Instance(), options, &data);
+}
+
+// Whether a line of an inference message is about a node inside the expansion of a function, as in
+// "(op_type:MeanVarianceNormalization): (op_type:Constant): ...". The library trips over attributes that a caller leaves
+// to their defaults there, so such a line says nothing about the model. Bodies are reported alike, but count.
+bool is_inside_function(std::string_view line) {
+  constexpr std::string_view kNode = "(op_type:";
+  if (!line.starts_with(kNode) || line.find(kNode, kNode.size()) == std::string_view::npos) {
+    return false;
+  }
+  const std::string_view op_type = line.substr(kNode.size(), line.find_first_of(",)") - kNode.size());
+  return op_type != "If" && op_type != "Loop" && op_type != "Scan" && op_type != "SequenceMap";
+}
+
+bool is_only_inside_functions(std::string_view message) {
+  while (!message.empty()) {
+    const std::size_t end = std::min(message.find('\n'), message.size());
+    if (end > 0 && !is_inside_function(message.substr(0, end))) {
+      return false;
+    }
+    message.remove_prefix(std::min(end + 1, message.size()));
+  }
+  return true;
 }
 
 // Removes what the file declares of values whose types can be inferred: everything but the outputs of operators that
@@ -158,7 +181,57 @@ void drop_declared(pb::GraphProto& proto) {
   }
 }
 
+pb::ModelProto infer(const pb::ModelProto& proto) {
+  pb::ModelProto attempt = proto;
+  try {
+    run_inference(attempt, true);
+    return attempt;
+  } catch (const std::exception&) {
+    // Types that an exporter wrote down are at times wrong, and no engine minds: what follows from the inputs counts.
+    attempt = proto;
+    drop_declared(*attempt.mutable_graph());
+  }
+  const pb::ModelProto undeclared = attempt;
+  try {
+    run_inference(attempt, true);
+    return attempt;
+  } catch (const std::exception& e) {
+    const std::string message = cleaned(e.what());
+    if (!is_only_inside_functions(message)) {
+      throw Error(ErrorCode::kBadModel, fmt::format("types do not fit together: {}", message));
+    }
+  }
+  try {
+    attempt = undeclared;
+    run_inference(attempt, false);
+    return attempt;
+  } catch (const std::exception& e) {
+    throw Error(ErrorCode::kBadModel, fmt::format("types do not fit together: {}", cleaned(e.what())));
+  }
+}
+
 // -- taking the result over --------------------------------------------------------------------------------------------------
+
+// The inferred type, with what only the known one says of it.
+ValueType merged(ValueType inferred, const ValueType& known) {
+  if (inferred.kind != known.kind || inferred.element != known.element) {
+    return inferred;
+  }
+  inferred.denotation = known.denotation;
+  if (!inferred.shape.has_value()) {
+    inferred.shape = known.shape;
+  } else if (known.shape.has_value() && known.shape->size() == inferred.shape->size()) {
+    for (std::size_t i = 0; i < known.shape->size(); ++i) {
+      Dim& dim = (*inferred.shape)[i];
+      dim.denotation = (*known.shape)[i].denotation;
+      const bool is_better = !dim.fixed() && ((*known.shape)[i].fixed() || !(*known.shape)[i].symbol.empty());
+      if (is_better) {
+        dim = (*known.shape)[i];
+      }
+    }
+  }
+  return inferred;
+}
 
 class Taker {
  public:
@@ -185,7 +258,7 @@ class Taker {
       if (value.constant.has_value() || (is_main && value.is_input) || found == types.end() || g.is_capture(id)) {
         continue;
       }
-      g.set_type(id, type_from(*found->second, kMaxTypeDepth));
+      g.set_type(id, merged(type_from(*found->second, kMaxTypeDepth), value.type));
     }
     take_bodies(g, proto);
   }
@@ -246,22 +319,8 @@ void infer_types(graph::Model& model, const std::map<std::string, graph::Dims>& 
     }
   };
   Exported exported = export_model(model, options);
-  try {
-    pb::ModelProto attempt = exported.proto;
-    try {
-      run_inference(attempt);
-    } catch (const std::exception&) {
-      // Types that an exporter wrote down are at times wrong, and no engine minds: what follows from the inputs counts.
-      attempt = exported.proto;
-      drop_declared(*attempt.mutable_graph());
-      run_inference(attempt);
-    }
-    Taker(exported).take(model.graph, attempt.graph(), true);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& e) {
-    throw Error(ErrorCode::kBadModel, fmt::format("types do not fit together: {}", cleaned(e.what())));
-  }
+  pb::ModelProto inferred = infer(exported.proto);
+  Taker(exported).take(model.graph, inferred.graph(), true);
 }
 
 }  // namespace tempera::onnx
