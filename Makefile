@@ -6,7 +6,7 @@ DESTDIR ?=
 # YES=1 installs what is missing without asking (as does CI=1).
 SETUP := tools/setup.sh $(if $(YES),--yes)
 
-.PHONY: help setup build demo test fast asan tsan bench package install clean
+.PHONY: help setup build demo test fast asan tsan fuzz lint format bench package install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,18 @@ tsan: setup ## the tests of threaded rooms under the thread sanitizer
 	@cmake --preset tsan --log-level=NOTICE
 	@cmake --build --preset tsan -j $(JOBS)
 	@ctest --preset tsan -j $(JOBS)
+
+fuzz: setup ## every fuzz target for TEMPERA_FUZZ_SECONDS (60); needs clang
+	@cmake --preset fuzz --log-level=NOTICE
+	@cmake --build --preset fuzz -j $(JOBS)
+	@ctest --preset fuzz
+
+lint: setup ## clang-tidy 14 over our code; FILES="a.cc b.cc" for some of it
+	@cmake --preset release --log-level=NOTICE
+	@tools/lint.sh $(FILES)
+
+format: ## clang-format 14 over our code
+	@tools/format.sh
 
 bench: build ## figures against peers and limits, measured in pairs
 	@tools/bench.sh

@@ -140,6 +140,38 @@ function(tempera_add_test name)
     ENVIRONMENT "TEMPERA_SOURCE_DIR=${PROJECT_SOURCE_DIR};TEMPERA_BUILD_DIR=${PROJECT_BINARY_DIR};TEMPERA_PROGRAM=${PROJECT_BINARY_DIR}/tempera;TEMPERA_TEST_PYTHON=${TEMPERA_TEST_PYTHON};ASAN_OPTIONS=detect_container_overflow=0:strict_string_checks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp;UBSAN_OPTIONS=print_stacktrace=1:suppressions=${suppressions}/ubsan.supp;TSAN_OPTIONS=halt_on_error=1:suppressions=${suppressions}/tsan.supp;${arg_ENVIRONMENT}")
 endfunction()
 
+# tempera_fuzz: a libFuzzer target. In the preset "fuzz" (clang) the test of that name fuzzes for $TEMPERA_FUZZ_SECONDS, 60 by
+# default; in every other build the same source replays the seeds and the crash inputs kept in CORPUS, so they stay fixed.
+#
+#   tempera_fuzz(onnx_read_fuzz DEPS onnx SOURCES onnx_read_fuzz.cc CORPUS corpus/onnx_read [DICTIONARY onnx.dict])
+#
+# The source defines: extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+function(tempera_fuzz name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS;DICTIONARY" "DEPS;SOURCES")
+  tempera_reject_unknown("tempera_fuzz(${name})" "${arg_UNPARSED_ARGUMENTS}" "${arg_KEYWORDS_MISSING_VALUES}")
+  if(NOT TEMPERA_DEVELOPER_MODE)
+    return()
+  endif()
+  tempera_resolve_targets(deps ${arg_DEPS})
+  add_executable(tempera_${name} ${arg_SOURCES})
+  set_target_properties(tempera_${name} PROPERTIES OUTPUT_NAME "${name}"
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests" TEMPERA_IS_TEST ON)
+  target_link_libraries(tempera_${name} PRIVATE tempera_build_flags ${deps})
+  set(corpus "${CMAKE_CURRENT_SOURCE_DIR}/${arg_CORPUS}")
+  if(TEMPERA_FUZZ)
+    target_link_options(tempera_${name} PRIVATE -fsanitize=fuzzer)
+    set(dictionary)
+    if(arg_DICTIONARY)
+      set(dictionary "-dict=${CMAKE_CURRENT_SOURCE_DIR}/${arg_DICTIONARY}")
+    endif()
+    tempera_add_test(${name} COMMAND "${PROJECT_SOURCE_DIR}/tools/fuzz.sh" "$<TARGET_FILE:tempera_${name}>" "${corpus}" ${dictionary}
+      LABELS fuzz TIMEOUT 7200)
+  else()
+    target_sources(tempera_${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc")
+    tempera_add_test(${name} COMMAND "$<TARGET_FILE:tempera_${name}>" "${corpus}" LABELS fuzz)
+  endif()
+endfunction()
+
 # tempera_program: the command line program, left at the top of the build folder.
 function(tempera_program)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "DEPS;SOURCES")

@@ -19,7 +19,7 @@ function(tempera_import_onnx)
     file(LOCK "${TEMPERA_SDK_DIR}/.onnx.lock" GUARD FUNCTION TIMEOUT 1800)
   endif()
   if(NOT EXISTS "${prefix}/.complete")
-    message(STATUS "Compiling the ONNX library, once: about a minute and a half on two cores")
+    message(NOTICE "Compiling the ONNX library, once: about a minute and a half on two cores")
     set(work "${prefix}.partial")
     file(REMOVE_RECURSE "${work}" "${prefix}")
     tempera_run_step("${CMAKE_COMMAND}" -S "${PROJECT_SOURCE_DIR}/cmake/onnx_sdk" -B "${work}/build" -G "${CMAKE_GENERATOR}"

@@ -1,6 +1,7 @@
 # Options and the compile settings of our own code: target tempera_build_flags, which every room links privately.
 
-option(TEMPERA_DEVELOPER_MODE "tests, benches, and warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+option(TEMPERA_DEVELOPER_MODE "tests, benches, examples, and warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+option(TEMPERA_WERROR "warnings are errors" ${TEMPERA_DEVELOPER_MODE})
 set(TEMPERA_SANITIZE "" CACHE STRING "value of -fsanitize for our code, such as 'address,undefined'")
 option(TEMPERA_COVERAGE "count executed lines (gcov)" OFF)
 option(TEMPERA_FUZZ "build the libFuzzer targets; needs clang" OFF)
@@ -24,12 +25,12 @@ target_compile_options(tempera_build_flags INTERFACE -fPIC
 set(shadow $<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow>)
 target_compile_options(tempera_build_flags INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:TEMPERA_IS_TEST>>>:${shadow}>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # False alarms of GCC 12 and 13 on plain std::string and std::vector code once optimised (GCC bugs 105329, 105562, 104336).
-  target_compile_options(tempera_build_flags INTERFACE -Wno-restrict
+  # False alarms of GCC 12 and 13 (bugs 105329, 105562, 104336, 107532).
+  target_compile_options(tempera_build_flags INTERFACE -Wno-restrict -Wno-dangling-reference
     -Wno-error=maybe-uninitialized -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=array-bounds
     -Wno-error=free-nonheap-object -Wno-error=null-dereference)
 endif()
-if(TEMPERA_DEVELOPER_MODE)
+if(TEMPERA_WERROR)
   target_compile_options(tempera_build_flags INTERFACE -Werror)
 endif()
 if(TEMPERA_SANITIZE)
@@ -39,6 +40,12 @@ if(TEMPERA_SANITIZE)
   if(TEMPERA_SANITIZE MATCHES "undefined")
     target_compile_options(tempera_build_flags INTERFACE -fno-sanitize-recover=undefined)
   endif()
+endif()
+if(TEMPERA_FUZZ) # counters for libFuzzer in every room; only the fuzz targets link its main()
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "TEMPERA_FUZZ needs clang, got ${CMAKE_CXX_COMPILER_ID}\n  try: apt-get install clang; cmake --preset fuzz")
+  endif()
+  target_compile_options(tempera_build_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(TEMPERA_COVERAGE)
   target_compile_options(tempera_build_flags INTERFACE --coverage)

@@ -60,7 +60,7 @@ esac
 is_complete() { [[ -f $1/.complete && $(<"$1/.complete") == "$2" ]]; }
 
 packages=(
-  g++ cmake ninja-build ccache pkg-config                     # compiler and build
+  g++ cmake ninja-build ccache pkgconf                        # compiler and build
   python3 python3-venv                                        # unpacks the SDKs; runs the tests' scripts
   libprotobuf-dev protobuf-compiler                           # the ONNX file format
   libcli11-dev libfmt-dev libspdlog-dev                       # command line, text, log
@@ -75,9 +75,6 @@ if command -v dpkg-query >/dev/null; then
   for package in "${packages[@]}"; do
     grep -qxF "installed $package" <<<"$installed" || missing_packages+=("$package")
   done
-  if [[ " ${missing_packages[*]} " == *" pkg-config "* ]] && command -v pkg-config >/dev/null; then
-    missing_packages=("${missing_packages[@]/#pkg-config/}") # pkgconf provides it
-  fi
 else
   say "not a Debian or Ubuntu system: install by hand what these packages hold: ${packages[*]}"
 fi
@@ -86,16 +83,12 @@ need_venv=0
 is_complete "$sdk" "$sdk_hash" || need_sdk=1
 if ((with_tests)); then is_complete "$venv" "$test_hash" || need_venv=1; fi
 
-to_install=()
-for package in ${missing_packages[@]+"${missing_packages[@]}"}; do
-  [[ -z $package ]] || to_install+=("$package")
-done
-if ((${#to_install[@]} == 0 && need_sdk == 0 && need_venv == 0)); then
+if ((${#missing_packages[@]} == 0 && need_sdk == 0 && need_venv == 0)); then
   exit 0
 fi
 
 say 'this will be installed:'
-((${#to_install[@]} == 0)) || say "  system packages, without recommended ones: ${to_install[*]}"
+((${#missing_packages[@]} == 0)) || say "  system packages, without recommended ones: ${missing_packages[*]}"
 ((need_sdk == 0)) || say "  C++ SDKs (1.5 GB) in $sdk: $(tr '\n' ' ' <"$sdk_pins")"
 ((need_venv == 0)) || say "  Python environment of the tests (0.2 GB) in $venv: $(tr '\n' ' ' <"$test_pins")"
 
@@ -105,17 +98,17 @@ if ((yes == 0)); then
   [[ $answer == [yY]* ]] || die 'nothing was installed'
 fi
 
-if ((${#to_install[@]})); then
+if ((${#missing_packages[@]})); then
   as_root=()
   if ((EUID != 0)); then
     command -v sudo >/dev/null ||
       die 'system packages are missing, and this is neither root nor is there sudo' \
-        "as root: apt-get install --no-install-recommends ${to_install[*]}"
+        "as root: apt-get install --no-install-recommends ${missing_packages[*]}"
     as_root=(sudo)
   fi
   ${as_root[@]+"${as_root[@]}"} apt-get -q update
   ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive \
-    apt-get -q install -y --no-install-recommends "${to_install[@]}"
+    apt-get -q install -y --no-install-recommends "${missing_packages[@]}"
 fi
 
 # What follows writes the cache folder: one setup at a time, and a setup that waited finds the work done.
