@@ -17,6 +17,7 @@
 #include "tempera/pass/fuse/unshuffle.h"
 #include "tempera/pass/fuse/upsample.h"
 #include "tempera/pass/layout/delay_reshape.h"
+#include "tempera/pass/layout/einsum_to_matmul.h"
 #include "tempera/pass/layout/split_concat_conv.h"
 #include "tempera/pass/layout/split_sliced_linear.h"
 #include "tempera/pass/recognise/channel_attention.h"
@@ -82,6 +83,10 @@ constexpr std::array kSteps = std::to_array<Step>({
     {{"silu_by_tanh", "x sigmoid(x) as x/2 (1 + tanh(x/2))", silu_by_tanh},
      "recognise",
      "after the norms, whose patterns may end in a SiLU"},
+    {{"einsum_to_matmul", "Einsum of two operands", einsum_to_matmul},
+     "layout",
+     "late: patterns that look for an Einsum must have had their turn with all shapes known",
+     true},
 });
 
 }  // namespace

@@ -14,6 +14,7 @@ struct Step {
   Pass pass;
   std::string_view group;     ///< folder: "cleanup", "fold", "fuse", "layout", "recognise"
   std::string_view why_here;  ///< what it needs done before, or does for those after
+  bool late = false;          ///< joins the rounds only once the others have nothing left to do
 };
 
 /// Every pass, in the order in which a round runs them.

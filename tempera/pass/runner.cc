@@ -79,10 +79,14 @@ RunReport run_passes(graph::Model& model, const RunOptions& options, std::span<c
   };
 
   infer();
+  bool late = false;
   while (!report.converged && report.rounds < options.max_rounds) {
     ++report.rounds;
     bool changed = false;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i]->late && !late) {
+        continue;
+      }
       const Clock::time_point began = Clock::now();
       PassResult result = run_everywhere(wanted[i]->pass, model.graph, context);
       PassReport& into = report.passes[i];
@@ -96,7 +100,9 @@ RunReport run_passes(graph::Model& model, const RunOptions& options, std::span<c
         }
       }
     }
-    report.converged = !changed;
+    const bool all_ran = late || std::none_of(wanted.begin(), wanted.end(), [](const Step* step) { return step->late; });
+    report.converged = !changed && all_ran;
+    late = late || !changed;
     if (changed) {
       infer();
     }

@@ -42,7 +42,7 @@ struct RunReport {
 
 /// Runs the passes over the main graph and every body, round after round until a round changes nothing. Types and shapes
 /// are inferred before the first round and after each that changed something; the graph is sorted and verified after
-/// every pass.
+/// every pass. Late steps take part once the others have settled.
 ///
 /// \throws Error{kInvalidArgument} for an unknown name in `skip`; Error{kInternal} in the pass's name when it left the
 ///   graph invalid; whatever a pass throws, with the pass's name added
