@@ -4,6 +4,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 
+#include <bit>
+
 #include "tempera/base/error.h"
 
 namespace tempera::engine::aten {
@@ -17,9 +19,15 @@ at::Generator KernelContext::generator() const {
   if (!has_attribute("seed")) {
     return run_.generator;
   }
-  // ONNX's seed is a float; its bits seed the generator, so that 0.1 and 0.2 differ.
-  const float seed = static_cast<float>(real("seed", 0.0));
-  return at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(seed)));
+  // The seed is an integer in Dropout, a float elsewhere: its bits then, so that 0.1 and 0.2 differ.
+  const graph::Attribute& seed = node_.attributes.find("seed")->second;
+  std::uint64_t bits = 0;
+  if (const auto* integer = std::get_if<std::int64_t>(&seed)) {
+    bits = static_cast<std::uint64_t>(*integer);
+  } else {
+    bits = std::bit_cast<std::uint32_t>(static_cast<float>(real("seed", 0.0)));
+  }
+  return at::make_generator<at::CPUGeneratorImpl>(bits);
 }
 
 std::int64_t KernelContext::integer(std::string_view name, std::int64_t fallback) const {

@@ -37,6 +37,11 @@ class KernelContext {
   KernelContext(const graph::Node& node, std::int64_t opset, std::span<const Value> inputs, RunState& run,
                 RunBody run_body = {});
 
+  /// The same node on other inputs, which outlive the result.
+  [[nodiscard]] KernelContext with_inputs(std::span<const Value> inputs) const {
+    return KernelContext(node_, opset_, inputs, run_, run_body_);
+  }
+
   // -- the node --------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] const graph::Node& node() const { return node_; }
