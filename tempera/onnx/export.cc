@@ -167,7 +167,7 @@ class Exporter {
   void info_to(const Scope& scope, ValueId id, pb::ValueInfoProto& proto) {
     const Value& value = scope.graph.value(id);
     proto.set_name(name_of(scope, id));
-    if (value.type.kind != ValueType::Kind::kUnknown) {
+    if (value.type.kind != ValueType::Kind::kUnknown || !value.type.denotation.empty()) {
       type_to(value.type, *proto.mutable_type());
     }
     set_if(value.doc, [&](const std::string& s) { proto.set_doc_string(s); });
