@@ -1,4 +1,4 @@
-/// libFuzzer target: `build-fuzz/tests/onnx_fuzzer -max_total_time=60 build-fuzz/tests/fuzz/onnx_corpus`.
+/// Fuzz target: reads bytes as an ONNX model and does with it what follows reading.
 
 #include <cstdint>
 
