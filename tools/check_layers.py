@@ -57,7 +57,7 @@ def modules(root):
         for name, body in re.findall(r"\btempera_module\s*\(\s*(\w+)([^)]*)\)", text):
             dependencies, keyword = {"DEPS": [], "PRIVATE_DEPS": [], "TEST_DEPS": []}, None
             for word in body.split():
-                if word.isupper():
+                if re.fullmatch(r"[A-Z_]+", word):
                     keyword = word
                 elif keyword in dependencies and "::" not in word:
                     dependencies[keyword].append(word)

@@ -91,6 +91,13 @@ class CheckLayers(unittest.TestCase):
             "tempera/engine/b.cc": '#include "tempera/base/e.h"\n'})
         self.assertEqual(code, 0, output)
 
+    def test_reads_on_behind_a_target_in_capitals(self):
+        code, output = self.run_on({
+            "tempera/cli/CMakeLists.txt": "tempera_module(cli PRIVATE_DEPS CLI11::CLI11 base\n  SOURCES a.cc)",
+            "tempera/base/CMakeLists.txt": "tempera_module(base)", "tempera/base/e.h": "",
+            "tempera/cli/a.cc": '#include "tempera/base/e.h"\n'})
+        self.assertEqual(code, 0, output)
+
     def test_ignores_comments(self):
         code, output = self.run_on({"tempera/base/a.h": '// #include "tempera/cli/b.h"\n/*\n#include "x.h"\n*/\n'})
         self.assertEqual(code, 0, output)
