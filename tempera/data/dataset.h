@@ -56,13 +56,21 @@ struct DatasetOptions {
   std::int64_t random_samples = 24;  ///< when no input comes from a file
 };
 
-/// Samples from files and folders (searched recursively, in the order of their names) as the recipe says.
+/// Samples from files and folders (searched recursively, in the order of their names, hidden files left out)
+/// as the recipe says.
 ///
-/// Pictures feed the one image input. A .npy feeds the one array input. The keys of a .npz are names of graph
-/// inputs and of outputs (expected values), or what the recipe's `key` and `expected` say. With
-/// Samples::kAuto the leading axis of an array holds samples when it has one axis more than the graph's
-/// input, or when the graph's first dimension is 1 or not fixed and the array's is not 1; each sample then
-/// has a batch of one. Values are cast to the input's type when that is exact, or between float types.
+/// A picture feeds the one image input. A .npy feeds the one input that comes from a file. The keys of a .npz
+/// are names of graph inputs and of outputs (expected values), or what the recipe's `key` and `expected` say;
+/// they win over constants and random numbers of the recipe. With Samples::kAuto the leading axis of an array
+/// holds samples when it has one axis more than the graph's input, or when it is longer than 1 where the
+/// graph's first dimension is 1 or not fixed; each sample then has a batch of one. Values are cast to the
+/// input's type when that is exact, or between float types.
+///
+/// With `expected = "folder"` the name of a picture's folder is its class: a line of the labels file, or an
+/// index.
+///
+/// Without paths the recipe must make every input itself; each of `random_samples` samples is then a source
+/// of its own.
 ///
 /// Graph inputs that have an initialiser are left at it.
 ///
@@ -71,9 +79,10 @@ struct DatasetOptions {
                                                     const Recipe& recipe, const graph::Graph& graph,
                                                     const DatasetOptions& options = {});
 
-/// Seeded random inputs from the graph's types alone, with the recipe's deploy shapes, its constants and its
-/// random inputs: normal floats, zeros for integers, false for booleans; images uniform over their range. 1
-/// for what is not fixed. For `--data random` and for timing; shows nothing about quality.
+/// Seeded random inputs: the recipe's constants and random inputs as they are, images uniform over their
+/// range, other floats normal, integers 0, booleans false. Shapes are the recipe's deploy shapes, else the
+/// graph's with 1 for what is not fixed; images without a size get that of the recipe's samples, crop or
+/// tile, else 128 x 128. For `--data random` and for timing; shows nothing about quality.
 [[nodiscard]] std::unique_ptr<Dataset> random_dataset(const Recipe& recipe, const graph::Graph& graph,
                                                       const DatasetOptions& options = {});
 

@@ -87,7 +87,8 @@ struct OutputRecipe {
   std::string metric;  ///< a name of quality::metrics(); empty: relative_l2
   int border = 0;      ///< pixels an image metric leaves out at each edge
   std::string
-      expected;  ///< key of the true output in the .npz; "source": the picture before reduction; empty: none
+      expected;  ///< where the true output comes from: a key of the .npz; "source": the picture the input was
+                 ///< made from; "folder": the name of the picture's folder is its class; empty: unknown
   std::string labels;         ///< file with one class name a line, beside the recipe
   image::PixelFormat format;  ///< of an image
 };
