@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 
@@ -156,74 +157,85 @@ std::uint32_t crc_of(std::span<const std::byte> bytes) {
   return static_cast<std::uint32_t>(crc);
 }
 
+/// The zip64 extra field holds, in the order of `fields`, only those numbers that did not fit
+/// (APPNOTE 4.5.3).
+void read_zip64(const Bytes& extra, std::initializer_list<std::uint64_t*> fields) {
+  for (std::size_t at = 0; at + 4 <= extra.size();) {
+    const auto id = extra.get<std::uint16_t>(at);
+    const auto length = extra.get<std::uint16_t>(at + 2);
+    if (id == kZip64Extra) {
+      const Bytes numbers(extra.part(at + 4, length));
+      std::size_t next = 0;
+      for (std::uint64_t* field : fields) {
+        if (*field == kIn64BitField) {
+          *field = numbers.get<std::uint64_t>(next);
+          next += 8;
+        }
+      }
+    }
+    at += std::size_t{4} + length;
+  }
+}
+
 }  // namespace
 
 NpzFile::NpzFile(const std::filesystem::path& path, std::size_t max_member_bytes)
-    : path_(path), file_(map_file(path)) {
+    : NpzFile(map_file(path), path, max_member_bytes) {}
+
+NpzFile::NpzFile(MappedFile file, std::filesystem::path name, std::size_t max_member_bytes)
+    : path_(std::move(name)), file_(std::move(file)) {
   try {
-    const Bytes file(file_.bytes());
-    const Directory directory = find_directory(file);
-    (void)file.part(directory.offset, directory.size);
-    std::uint64_t at = directory.offset;
-    for (std::uint64_t i = 0; i < directory.members; ++i) {
-      if (file.get<std::uint32_t>(at) != kCentralSignature) {
-        fail("the archive's directory is damaged");
-      }
-      const auto flags = file.get<std::uint16_t>(at + 8);
-      const auto name_size = file.get<std::uint16_t>(at + 28);
-      const auto extra_size = file.get<std::uint16_t>(at + 30);
-      const auto comment_size = file.get<std::uint16_t>(at + 32);
-      Member found;
-      found.method = file.get<std::uint16_t>(at + 10);
-      found.crc = file.get<std::uint32_t>(at + 16);
-      found.packed_size = file.get<std::uint32_t>(at + 20);
-      found.size = file.get<std::uint32_t>(at + 24);
-      found.local_offset = file.get<std::uint32_t>(at + 42);
-      std::string name = text_of(file.part(at + kCentralSize, name_size));
-
-      // The zip64 extra field holds, in this order, only those numbers that did not fit (APPNOTE 4.5.3).
-      const Bytes extra(file.part(at + kCentralSize + name_size, extra_size));
-      for (std::size_t e = 0; e + 4 <= extra.size();) {
-        const auto id = extra.get<std::uint16_t>(e);
-        const auto length = extra.get<std::uint16_t>(e + 2);
-        if (id == kZip64Extra) {
-          const Bytes fields(extra.part(e + 4, length));
-          std::size_t next = 0;
-          for (std::uint64_t* field : {&found.size, &found.packed_size, &found.local_offset}) {
-            if (*field == kIn64BitField) {
-              *field = fields.get<std::uint64_t>(next);
-              next += 8;
-            }
-          }
-        }
-        e += std::size_t{4} + length;
-      }
-      at += kCentralSize + name_size + extra_size + comment_size;
-
-      if (!name.ends_with(".npy")) {
-        continue;  // numpy ignores what is no array, too
-      }
-      name.resize(name.size() - 4);
-      if ((flags & 1U) != 0) {
-        fail(fmt::format("array '{}' is encrypted", name));
-      }
-      if (found.method != kStored && found.method != kDeflated) {
-        fail(fmt::format("array '{}' is packed by method {}; only stored and deflated ones are read", name,
-                         found.method));
-      }
-      if (found.size > max_member_bytes) {
-        fail(fmt::format("array '{}' has {} bytes, more than the {} allowed", name, found.size,
-                         max_member_bytes));
-      }
-      if (contains(name)) {
-        fail(fmt::format("the archive holds array '{}' twice", name));
-      }
-      names_.push_back(std::move(name));
-      members_.push_back(found);
-    }
+    read_directory(max_member_bytes);
   } catch (Error& error) {
-    error.in(fmt::format("file {}", path.string()));
+    error.in(fmt::format("file {}", path_.string()));
     throw;
+  }
+}
+
+void NpzFile::read_directory(std::size_t max_member_bytes) {
+  const Bytes file(file_.bytes());
+  const Directory directory = find_directory(file);
+  (void)file.part(directory.offset, directory.size);
+  std::uint64_t at = directory.offset;
+  for (std::uint64_t i = 0; i < directory.members; ++i) {
+    if (file.get<std::uint32_t>(at) != kCentralSignature) {
+      fail("the archive's directory is damaged");
+    }
+    const auto flags = file.get<std::uint16_t>(at + 8);
+    const auto name_size = file.get<std::uint16_t>(at + 28);
+    const auto extra_size = file.get<std::uint16_t>(at + 30);
+    const auto comment_size = file.get<std::uint16_t>(at + 32);
+    Member found;
+    found.method = file.get<std::uint16_t>(at + 10);
+    found.crc = file.get<std::uint32_t>(at + 16);
+    found.packed_size = file.get<std::uint32_t>(at + 20);
+    found.size = file.get<std::uint32_t>(at + 24);
+    found.local_offset = file.get<std::uint32_t>(at + 42);
+    std::string name = text_of(file.part(at + kCentralSize, name_size));
+    read_zip64(Bytes(file.part(at + kCentralSize + name_size, extra_size)),
+               {&found.size, &found.packed_size, &found.local_offset});
+    at += kCentralSize + name_size + extra_size + comment_size;
+
+    if (!name.ends_with(".npy")) {
+      continue;  // numpy ignores what is no array, too
+    }
+    name.resize(name.size() - 4);
+    if ((flags & 1U) != 0) {
+      fail(fmt::format("array '{}' is encrypted", name));
+    }
+    if (found.method != kStored && found.method != kDeflated) {
+      fail(fmt::format("array '{}' is packed by method {}; only stored and deflated ones are read", name,
+                       found.method));
+    }
+    if (found.size > max_member_bytes) {
+      fail(fmt::format("array '{}' has {} bytes, more than the {} allowed", name, found.size,
+                       max_member_bytes));
+    }
+    if (contains(name)) {
+      fail(fmt::format("the archive holds array '{}' twice", name));
+    }
+    names_.push_back(std::move(name));
+    members_.push_back(found);
   }
 }
 

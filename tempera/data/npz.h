@@ -25,6 +25,9 @@ class NpzFile {
   /// archive
   explicit NpzFile(const std::filesystem::path& path, std::size_t max_member_bytes = std::size_t{8} << 30);
 
+  /// The same from memory. \param name  for messages
+  NpzFile(MappedFile file, std::filesystem::path name, std::size_t max_member_bytes = std::size_t{8} << 30);
+
   /// Names of the arrays (".npy" removed), in the order of the archive.
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
   [[nodiscard]] bool contains(std::string_view name) const;
@@ -44,6 +47,7 @@ class NpzFile {
     std::uint32_t crc = 0;
     std::uint16_t method = 0;
   };
+  void read_directory(std::size_t max_member_bytes);
   [[nodiscard]] const Member& member(std::string_view name) const;
   [[nodiscard]] std::vector<std::byte> unpack(const Member& member, std::size_t at_most) const;
 

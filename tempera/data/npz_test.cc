@@ -126,11 +126,13 @@ TEST_F(NpzTest, ChecksumsAndLimitsAreEnforced) {
 TEST_F(NpzTest, EveryTruncationAndManyByteChangesNeverCrash) {
   for (const char* name : {"stored.npz", "deflated.npz"}) {
     const std::vector<std::byte> good = read_file(test_file(name));
-    const fs::path path = folder_ / "mutated.npz";
-    const auto try_read = [&](std::span<const std::byte> bytes) {
-      write_file(path, bytes);
+    const auto try_read = [](std::span<const std::byte> bytes) {
+      const auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
       try {
-        (void)read_npz(path);
+        const NpzFile file(MappedFile{{copy, copy->data()}, copy->size()}, "mutated.npz");
+        for (const std::string& array : file.names()) {
+          (void)file.read(array);
+        }
         return true;
       } catch (const Error&) {  // the only exception that may come
         return false;
