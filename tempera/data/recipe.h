@@ -157,12 +157,14 @@ struct Recipe {
 /// \throws Error{kInvalidArgument}
 [[nodiscard]] Recipe parse_recipe(std::string_view text, std::string_view file = "recipe",
                                   std::span<const std::string> metrics = {});
-/// \throws also Error{kNotFound, kIo}
+/// \throws also Error{kNotFound, kIo}, for example when a labels file it names is not there
 [[nodiscard]] Recipe read_recipe(const std::filesystem::path& path,
                                  std::span<const std::string> metrics = {});
 
 /// The text that parse_recipe() turns into an equal recipe; defaults are left out.
 [[nodiscard]] std::string to_toml(const Recipe& recipe);
+/// Writes to_toml(), and copies the labels files that the recipe names from beside the recipe it was read
+/// from.
 void write_recipe(const std::filesystem::path& path, const Recipe& recipe);
 
 /// A recipe from the graph alone: float [N,3|1,H,W] or [N,H,W,3|1] inputs are taken for images in 0..1,

@@ -207,10 +207,9 @@ OutputRecipe read_output(TomlTable& table, std::span<const std::string> metrics)
   set(output.border, table.integer("border", 0, kMaxBorder));
   set(output.expected, table.text("expected"));
   if (const auto labels = table.text("labels")) {
-    const std::filesystem::path path(*labels);
-    const bool inside = path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
-    if (!inside || labels->empty()) {
-      table.problem("labels", "'labels' must name a file beside the recipe or below it");
+    // A plain name: the file travels with the recipe from folder to folder.
+    if (labels->empty() || *labels == "." || *labels == ".." || labels->find('/') != std::string::npos) {
+      table.problem("labels", "'labels' must name a file beside the recipe");
     } else {
       output.labels = *labels;
     }
@@ -347,6 +346,13 @@ Recipe parse_recipe(std::string_view text, std::string_view file, std::span<cons
 Recipe read_recipe(const std::filesystem::path& path, std::span<const std::string> metrics) {
   Recipe recipe = parse_recipe(read_text_file(path, kMaxBytes), path.string(), metrics);
   recipe.path = path;
+  for (const OutputRecipe& output : recipe.outputs) {
+    const std::filesystem::path labels = path.parent_path() / output.labels;
+    if (!output.labels.empty() && !std::filesystem::exists(labels)) {
+      throw Error(ErrorCode::kNotFound, fmt::format("there is no labels file '{}'", labels.string()))
+          .in(fmt::format("recipe {}, [output.{}]", path.string(), output.name));
+    }
+  }
   return recipe;
 }
 

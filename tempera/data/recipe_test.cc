@@ -1,9 +1,14 @@
 #include "tempera/data/recipe.h"
 
+#include <filesystem>
+#include <string>
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tempera/base/error.h"
+#include "tempera/base/file.h"
 #include "tempera/base/random.h"
 #include "tempera/data/dataset.h"
 
@@ -280,6 +285,27 @@ TEST(RecipeTest, NamesAndShapesAreCheckedAgainstTheGraph) {
 TEST(RecipeTest, RecipeFilesStandBesideTheModel) {
   EXPECT_EQ(recipe_path("a/b.onnx"), "a/b.recipe.toml");
   EXPECT_EQ(recipe_path("a/b.v2.onnx"), "a/b.v2.recipe.toml");
+}
+
+TEST(RecipeTest, LabelsTravelWithTheRecipe) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("tempera_recipe_test_" + std::to_string(::getpid()));
+  write_text_file(folder / "a/m.recipe.toml", "version = 1\n[output.y]\nlabels = \"labels.txt\"\n");
+  try {
+    (void)read_recipe(folder / "a/m.recipe.toml");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_THAT(error.text(), HasSubstr("labels.txt"));
+  }
+  write_text_file(folder / "a/labels.txt", "cat\ndog\n");
+  const Recipe recipe = read_recipe(folder / "a/m.recipe.toml");
+  write_recipe(folder / "b/m.recipe.toml", recipe);
+  write_recipe(folder / "a/m.recipe.toml", recipe);  // onto itself
+  EXPECT_EQ(read_text_file(folder / "b/labels.txt"), "cat\ndog\n");
+  EXPECT_EQ(read_text_file(folder / "a/labels.txt"), "cat\ndog\n");
+  EXPECT_EQ(to_toml(read_recipe(folder / "b/m.recipe.toml")), to_toml(recipe));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(RecipeTest, ChangedTextsNeverCrash) {

@@ -1,4 +1,5 @@
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -227,6 +228,14 @@ std::string to_toml(const Recipe& recipe) {
 }
 
 void write_recipe(const std::filesystem::path& path, const Recipe& recipe) {
+  for (const OutputRecipe& output : recipe.outputs) {
+    const std::filesystem::path from = recipe.path.parent_path() / output.labels;
+    const std::filesystem::path to = path.parent_path() / output.labels;
+    std::error_code none;  // files that do not exist are not the same
+    if (!output.labels.empty() && !recipe.path.empty() && !std::filesystem::equivalent(from, to, none)) {
+      write_file(to, read_file(from));
+    }
+  }
   write_text_file(path, to_toml(recipe));
 }
 
