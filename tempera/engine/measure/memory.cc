@@ -94,6 +94,8 @@ ResidentMemory resident_memory() {
       memory.now_bytes = field_bytes(line);
     } else if (line.starts_with("VmHWM:")) {
       memory.peak_bytes = field_bytes(line);
+    } else if (line.starts_with("RssAnon:")) {
+      memory.anonymous_bytes = field_bytes(line);
     }
   }
   if (memory.now_bytes == 0) {

@@ -9,6 +9,7 @@ namespace tempera::engine {
 struct ResidentMemory {
   std::int64_t now_bytes = 0;   ///< VmRSS
   std::int64_t peak_bytes = 0;  ///< VmHWM: the highest since start, or since reset_peak_memory()
+  std::int64_t anonymous_bytes = 0;  ///< RssAnon: what is not the cached content of files, which the kernel can drop
 };
 
 /// \throws Error{kIo} when the system does not say
