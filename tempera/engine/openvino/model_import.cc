@@ -1,5 +1,6 @@
 #include "tempera/engine/openvino/model_import.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <istream>
 #include <limits>
@@ -77,7 +78,7 @@ void require_known_types(const graph::Graph& graph) {
   }
   if (!problems.empty()) {
     throw Error(ErrorCode::kUnsupported, fmt::format("the openvino engine cannot take {}", fmt::join(problems, "; ")),
-                "try --engine torch");
+                "--engine torch");
   }
 }
 
@@ -186,9 +187,13 @@ Imported Importer::import(const graph::Model& given) const {
   } catch (const std::exception& e) {
     const std::string message = plain_message(e.what());
     const std::vector<Unsupported> nodes = unconvertible(model);
-    Error error(ErrorCode::kUnsupported, fmt::format("OpenVINO cannot read the model: {}", message), "try --engine torch");
-    for (const Unsupported& node : nodes) {
-      error.in(fmt::format("node '{}' ({}): {}", node.node, node.op_type, node.reason));
+    Error error(ErrorCode::kUnsupported,
+                nodes.empty() ? fmt::format("OpenVINO cannot read the model: {}", message)
+                              : fmt::format("OpenVINO cannot take {} of the model's nodes", nodes.size()),
+                "--engine torch");
+    constexpr std::size_t kMostNamed = 10;
+    for (std::size_t i = 0; i < std::min(nodes.size(), kMostNamed); ++i) {
+      error.in(fmt::format("node '{}' ({}): {}", nodes[i].node, nodes[i].op_type, nodes[i].reason));
     }
     throw error;
   }

@@ -94,6 +94,11 @@ TEST(OpenvinoEngineTest, TheSessionOutlivesItsEngine) {
   EXPECT_THAT(floats(session->run(std::vector{Tensor::from<float>({1}, {5})})[0]), ElementsAre(-5));
 }
 
+TEST(OpenvinoEngineTest, AGraphThatOnlyHandsItsInputOnStillGivesIt) {
+  const auto session = compile("g (float[3] x) => (float[3] y) { y = Sum(x) }");
+  EXPECT_THAT(floats(session->run(std::vector{Tensor::from<float>({3}, {1, 2, 3})})[0]), ElementsAre(1, 2, 3));
+}
+
 TEST(OpenvinoEngineTest, AnInputMayBeAnOutputAndAnOutputConstant) {
   const auto session = compile(
       "g (float[2] x) => (float[2] x_out, float[2] c_out, float[2] y) "

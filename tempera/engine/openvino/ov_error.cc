@@ -67,7 +67,7 @@ void rethrow(ErrorCode code, std::string_view stage, const DescribeLayer& descri
     throw;
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::kOutOfMemory, fmt::format("not enough memory while {} with OpenVINO", stage),
-                "try smaller inputs or fewer samples at once");
+                "smaller inputs, or fewer samples at once");
   } catch (const std::exception& e) {
     Error error(code, fmt::format("OpenVINO failed while {}: {}", stage, plain_message(e.what())));
     const std::string layer = layer_in_message(e.what());

@@ -88,13 +88,6 @@ ov::Tensor borrow(const graph::Tensor& tensor) {
   return {*type, ov::Shape(tensor.dims().begin(), tensor.dims().end()), bytes};
 }
 
-graph::Tensor adopt(const ov::Tensor& tensor) {
-  const DataType type = type_of(tensor);
-  auto owner = std::make_shared<const ov::Tensor>(tensor);
-  const auto* bytes = static_cast<const std::byte*>(owner->data());
-  return graph::Tensor::view(type, dims_of(tensor), std::shared_ptr<const std::byte>(std::move(owner), bytes));
-}
-
 graph::Tensor copy(const ov::Tensor& tensor) {
   const DataType type = type_of(tensor);
   const auto* bytes = static_cast<const std::byte*>(tensor.data());

@@ -24,10 +24,7 @@ namespace tempera::engine::openvino {
 /// \throws Error{kUnsupported} for an element type that OpenVINO lacks
 [[nodiscard]] ov::Tensor borrow(const graph::Tensor& tensor);
 
-/// Shares the bytes of an OpenVINO tensor that nobody will write to again. \throws Error{kUnsupported} as borrow()
-[[nodiscard]] graph::Tensor adopt(const ov::Tensor& tensor);
-
-/// A copy. \throws Error{kUnsupported} as borrow()
+/// \throws Error{kUnsupported} as borrow()
 [[nodiscard]] graph::Tensor copy(const ov::Tensor& tensor);
 
 }  // namespace tempera::engine::openvino

@@ -98,7 +98,6 @@ void OpenvinoSession::make_ports(const graph::Graph& graph) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string& name = graph.value(graph.outputs()[i]).name;
     outputs_.push_back({name, port_type(results[i], name)});
-    fixed_output_.push_back(results[i].get_partial_shape().is_static());
   }
 }
 
@@ -113,26 +112,18 @@ void OpenvinoSession::prepare(std::span<const graph::Tensor> inputs) {
         request_.set_input_tensor(*input_index_[i], borrow(inputs[i]));
       }
     }
-    fresh_outputs_.assign(outputs_.size(), {});
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      if (fixed_output_[i]) {
-        const auto& port = compiled_.output(i);
-        fresh_outputs_[i] = ov::Tensor(port.get_element_type(), port.get_shape());
-        request_.set_output_tensor(i, fresh_outputs_[i]);
-      }
-    }
   } catch (...) {
     rethrow(ErrorCode::kEngineFailed, "taking the inputs", nullptr);
   }
 }
 
 std::vector<graph::Tensor> OpenvinoSession::collect() {
+  // Copied: OpenVINO leaves a tensor given by set_output_tensor unwritten where a graph only hands its input on.
   std::vector<graph::Tensor> results;
   results.reserve(outputs_.size());
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    results.push_back(fixed_output_[i] ? adopt(fresh_outputs_[i]) : copy(request_.get_output_tensor(i)));
+    results.push_back(copy(request_.get_output_tensor(i)));
   }
-  fresh_outputs_.clear();
   return results;
 }
 

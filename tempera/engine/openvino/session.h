@@ -15,8 +15,7 @@
 
 namespace tempera::engine::openvino {
 
-/// One compiled model with one request. Inputs are read where they lie; outputs of fixed shape are computed into fresh
-/// tensors that the caller then owns, others are copied out.
+/// One compiled model with one request. Inputs are read where they lie; outputs are copied out.
 class OpenvinoSession : public Session {
  public:
   /// \param core,memory  kept alive as long as the session: the runtime, and what the compiled model was loaded from
@@ -46,8 +45,6 @@ class OpenvinoSession : public Session {
   std::vector<Port> inputs_;
   std::vector<std::optional<std::size_t>> input_index_;  // OpenVINO's number; none: no node reads it
   std::vector<Port> outputs_;
-  std::vector<bool> fixed_output_;
-  std::vector<ov::Tensor> fresh_outputs_;      // of the run under way, where fixed
   std::vector<graph::Tensor> pending_inputs_;  // alive until the run under way ends
   bool running_ = false;
 };
