@@ -19,6 +19,8 @@ constexpr Command kCommands[] = {
     {"optimize", "make a model faster and prove it: the main job", add_optimize},
     {"run", "run a model on files and write its outputs", add_run},
     {"inspect", "operators, parameters, FLOPs, shapes, and what each engine supports", add_inspect},
+    {"compare", "same inputs through two models or engines: where do they differ", add_compare},
+    {"bench", "latency, throughput, memory and load time, against the machine's ceilings", add_bench},
     {"doctor", "what is installed and what this CPU can do", add_doctor},
     {"completion", "print a completion script for bash, zsh or fish", add_completion},
 };

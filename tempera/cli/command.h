@@ -21,6 +21,8 @@ struct Command {
 /// All subcommands in the order of the help text.
 [[nodiscard]] std::span<const Command> commands();
 
+void add_bench(CLI::App& app);
+void add_compare(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_inspect(CLI::App& app);
