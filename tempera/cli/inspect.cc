@@ -114,7 +114,7 @@ Json inspect_json(const graph::Model& model, const std::filesystem::path& path) 
 
 std::string si(double value) {
   for (const char* unit : {"", " k", " M", " G", " T"}) {
-    if (value < 999.5 || unit[0] != '\0' && unit[1] == 'T') {
+    if (value < 999.5 || std::string_view(unit) == " T") {
       return fmt::format("{:.3g}{}", value, unit);
     }
     value /= 1000;
