@@ -55,7 +55,8 @@ bench: build ## figures against peers and limits, measured in pairs
 package: build ## a relocatable archive under build/
 	@tools/package.sh
 
-install: build ## into PREFIX (default /usr/local), under DESTDIR when set
+install: ## what `make build` built, into PREFIX (default /usr/local), under DESTDIR when set
+	@test -x build/tempera || { echo "install: error: build/tempera does not exist"; echo "  try: make build"; exit 2; } >&2
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 
 clean: ## remove what was built (the cached SDKs stay)

@@ -5,6 +5,7 @@
 #   lib/tempera/                 the parts of the SDKs that both link; nothing else looks in there
 #   lib/cmake/Tempera/           find_package(Tempera)
 #   share/doc/tempera/           licences
+#   share/{bash-completion,zsh,fish}/   completion, written by the program itself
 #
 # A package also holds the system's libraries (tools/bundle_libraries.sh), so that it runs where they are not installed.
 
@@ -19,6 +20,17 @@ if(TARGET tempera_program)
   set_target_properties(tempera_program PROPERTIES INSTALL_RPATH "\$ORIGIN/../${private_libdir}")
   target_link_options(tempera_program PRIVATE -Wl,--disable-new-dtags)
   install(TARGETS tempera_program RUNTIME DESTINATION bin)
+  foreach(completion IN ITEMS bash:bash-completion/completions/tempera zsh:zsh/site-functions/_tempera
+                              fish:fish/vendor_completions.d/tempera.fish)
+    string(REPLACE ":" ";" completion "${completion}")
+    list(GET completion 0 shell)
+    list(GET completion 1 file)
+    cmake_path(GET file PARENT_PATH folder)
+    install(CODE "
+      file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATAROOTDIR}/${folder}\")
+      execute_process(COMMAND \"${PROJECT_BINARY_DIR}/tempera\" completion ${shell} COMMAND_ERROR_IS_FATAL ANY
+        OUTPUT_FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATAROOTDIR}/${file}\")")
+  endforeach()
 endif()
 if(TARGET tempera_library)
   set_target_properties(tempera_library PROPERTIES INSTALL_RPATH "\$ORIGIN/tempera")
