@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -228,6 +229,7 @@ class Inliner {
       prepare(function);
     }
     expand_all(model_.graph);
+    drop_function_domains();
     model_.functions.clear();
     return std::move(model_);
   }
@@ -243,6 +245,21 @@ class Inliner {
       }
     }
     model_.opsets.insert(adopted.begin(), adopted.end());
+  }
+
+  // Domains that only functions lived in are not imported any more: there is nothing left that they could name.
+  void drop_function_domains() {
+    std::set<std::string> used = {""};
+    graph::for_each_graph(std::as_const(model_.graph), [&](const Graph& g) {
+      for (const NodeId id : g.nodes()) {
+        used.insert(g.node(id).domain);
+      }
+    });
+    for (const Function& function : model_.functions) {
+      if (used.count(function.domain) == 0) {
+        model_.opsets.erase(function.domain);
+      }
+    }
   }
 
   // Makes a function's body free of calls, and written for the model's opset.
