@@ -76,7 +76,8 @@ engine::Precision precision_of(const std::string& name) {
 // Hands progress on to the caller's function.
 class CallbackProgress : public Progress {
  public:
-  explicit CallbackProgress(std::function<void(const std::string&, std::int64_t, std::int64_t)> tell) : tell_(std::move(tell)) {}
+  explicit CallbackProgress(std::function<void(const std::string&, std::int64_t, std::int64_t)> tell)
+      : tell_(std::move(tell)) {}
 
   void begin(std::string_view stage, std::int64_t total) override {
     const std::scoped_lock lock(mutex_);
@@ -108,8 +109,12 @@ class CallbackProgress : public Progress {
 
 }  // namespace
 
-Array Array::of(Shape shape, std::span<const float> values) { return array_of("float", std::move(shape), values); }
-Array Array::of(Shape shape, std::span<const std::int64_t> values) { return array_of("int64", std::move(shape), values); }
+Array Array::of(Shape shape, std::span<const float> values) {
+  return array_of("float", std::move(shape), values);
+}
+Array Array::of(Shape shape, std::span<const std::int64_t> values) {
+  return array_of("int64", std::move(shape), values);
+}
 
 std::span<const float> Array::floats() const {
   if (type != "float") {
@@ -151,8 +156,12 @@ Model Model::load(const std::string& path) {
   return Model(std::make_shared<const State>(State{onnx::read_model(std::filesystem::path(path))}));
 }
 void Model::save(const std::string& path) const { onnx::write_model(state_->model, path); }
-std::vector<Port> Model::inputs() const { return ports_of(state_->model.graph, state_->model.graph.inputs()); }
-std::vector<Port> Model::outputs() const { return ports_of(state_->model.graph, state_->model.graph.outputs()); }
+std::vector<Port> Model::inputs() const {
+  return ports_of(state_->model.graph, state_->model.graph.inputs());
+}
+std::vector<Port> Model::outputs() const {
+  return ports_of(state_->model.graph, state_->model.graph.outputs());
+}
 std::int64_t Model::parameters() const { return graph::weight_size(state_->model.graph).elements; }
 
 Program Model::compile(const RunOptions& options) const {

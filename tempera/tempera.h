@@ -11,12 +11,14 @@
 
 #include "tempera/base/error.h"
 
-/// The library: load a model, make it faster with proof, compile it, run it. Everything throws tempera::Error.
+/// The library: load a model, make it faster with proof, compile it, run it. Everything throws
+/// tempera::Error.
 namespace tempera {
 
 using Shape = std::vector<std::int64_t>;
 
-/// An array in row-major order. `type` is ONNX's own lower-case name of the element type: "float", "int64", "uint8", ...
+/// An array in row-major order. `type` is ONNX's own lower-case name of the element type: "float", "int64",
+/// "uint8", ...
 struct Array {
   std::string type = "float";
   Shape shape;
@@ -38,10 +40,10 @@ struct Port {
 
 /// Where and how a model runs.
 struct RunOptions {
-  std::string engine = "openvino";   ///< or "torch"
-  std::string device = "cpu";        ///< or "cuda:0" for the torch engine
-  std::string precision = "f32";     ///< "f32", "bf16", "f16"
-  int threads = 0;                   ///< 0: one for each core
+  std::string engine = "openvino";      ///< or "torch"
+  std::string device = "cpu";           ///< or "cuda:0" for the torch engine
+  std::string precision = "f32";        ///< "f32", "bf16", "f16"
+  int threads = 0;                      ///< 0: one for each core
   std::map<std::string, Shape> shapes;  ///< fixes inputs by name
 };
 
@@ -90,11 +92,11 @@ class Model {
 /// What `tempera optimize` takes; see its help.
 struct OptimizeOptions {
   std::string model;
-  std::vector<std::string> data;   ///< files and folders; "random" for made-up inputs
-  std::string out;                 ///< folder for model.onnx, model.recipe.toml, report.json, report.html
+  std::vector<std::string> data;  ///< files and folders; "random" for made-up inputs
+  std::string out;                ///< folder for model.onnx, model.recipe.toml, report.json, report.html
   std::string engine = "openvino";
   std::string max_loss = "5%";
-  std::string precision;           ///< only this one; empty: each that the engine computes natively
+  std::string precision;  ///< only this one; empty: each that the engine computes natively
   int threads = 0;
   bool force = false;
   std::uint64_t seed = 0;
@@ -103,11 +105,11 @@ struct OptimizeOptions {
 };
 
 struct OptimizeResult {
-  bool changed = false;      ///< false: nothing was faster, and the original was written
-  double speedup = 1.0;      ///< median of paired ratios, original over result
+  bool changed = false;  ///< false: nothing was faster, and the original was written
+  double speedup = 1.0;  ///< median of paired ratios, original over result
   double speedup_lower95 = 1.0;
   std::string summary;
-  std::string json;          ///< the whole report
+  std::string json;  ///< the whole report
 };
 
 /// The main job: a faster model within a loss budget, verified as written. OUT appears whole or not at all.

@@ -49,7 +49,8 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   for (const CLI::App* sub : app.get_subcommands()) {
     active = sub;
   }
-  const std::string help = active == &app ? "tempera --help" : fmt::format("tempera {} --help", active->get_name());
+  const std::string help =
+      active == &app ? "tempera --help" : fmt::format("tempera {} --help", active->get_name());
   if (error.get_name() == "ExtrasError") {
     const std::vector<std::string> extras = app.remaining(true);
     const std::string first = extras.empty() ? std::string() : extras.front();
@@ -80,8 +81,11 @@ int report(const Error& error) {
 std::span<const Command> commands() { return kCommands; }
 
 int run(int argc, const char* const* argv) {
-  CLI::App app("Tempera makes trained models small and fast, proves what that cost in quality, and runs them.", "tempera");
-  app.set_version_flag("--version", [] { return version_text(); }, "print versions and exit");
+  CLI::App app(
+      "Tempera makes trained models small and fast, proves what that cost in quality, and runs them.",
+      "tempera");
+  app.set_version_flag(
+      "--version", [] { return version_text(); }, "print versions and exit");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error&) { return std::string(); });
   app.footer("Each command explains itself: tempera COMMAND --help");
@@ -102,7 +106,8 @@ int run(int argc, const char* const* argv) {
   } catch (const std::bad_alloc&) {
     return report({ErrorCode::kOutOfMemory, "not enough memory", "use a smaller input, batch or --tile"});
   } catch (const std::exception& error) {
-    return report({ErrorCode::kInternal, error.what(), "this is a fault of tempera: please report it with the command"});
+    return report({ErrorCode::kInternal, error.what(),
+                   "this is a fault of tempera: please report it with the command"});
   }
 }
 

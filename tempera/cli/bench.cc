@@ -59,7 +59,8 @@ Bench open(const std::string& path, const BenchArguments& arguments, const engin
   }
   bench.options = compile_options(*arguments.shared);
   if (arguments.shared->precision.empty() && !recipe.deploy.precision.empty()) {
-    bench.options.precision = engine::precision_from_string(recipe.deploy.precision).value_or(engine::Precision::kFloat32);
+    bench.options.precision =
+        engine::precision_from_string(recipe.deploy.precision).value_or(engine::Precision::kFloat32);
   }
   bench.options.threads = bench.options.threads > 0 ? bench.options.threads : recipe.deploy.threads;
   bench.options.input_shapes = recipe.deploy.shapes;
@@ -91,9 +92,11 @@ Bench open(const std::string& path, const BenchArguments& arguments, const engin
 }
 
 Json ceiling_json(const engine::Ceiling& ceiling) {
-  Json json = {{"copy_gb_per_s", ceiling.copy_gb_per_s}, {"threads", ceiling.threads}, {"size", ceiling.size}};
+  Json json = {
+      {"copy_gb_per_s", ceiling.copy_gb_per_s}, {"threads", ceiling.threads}, {"size", ceiling.size}};
   for (const engine::MatmulCeiling& matmul : ceiling.matmul) {
-    json["matmul"].push_back({{"format", matmul.format}, {"gflop_per_s", matmul.gflop_per_s}, {"kernel", matmul.kernel}});
+    json["matmul"].push_back(
+        {{"format", matmul.format}, {"gflop_per_s", matmul.gflop_per_s}, {"kernel", matmul.kernel}});
   }
   return json;
 }
@@ -107,7 +110,8 @@ double ceiling_of(const engine::Ceiling& ceiling, engine::Precision precision) {
   return 0.0;
 }
 
-Json bench_json(const Bench& bench, const engine::Timing& timing, const std::string& engine, const engine::Ceiling* ceiling) {
+Json bench_json(const Bench& bench, const engine::Timing& timing, const std::string& engine,
+                const engine::Ceiling* ceiling) {
   const Probe memory = probe(bench.name, engine, bench.options);
   Json json = {{"model", bench.name},
                {"engine", engine},
@@ -126,7 +130,8 @@ Json bench_json(const Bench& bench, const engine::Timing& timing, const std::str
     const double rate = static_cast<double>(*bench.flops) / (timing.latency.median_ms * 1e6);
     json["flops"] = *bench.flops;
     json["gflop_per_s"] = rate;
-    if (const double limit = ceiling != nullptr ? ceiling_of(*ceiling, bench.options.precision) : 0.0; limit > 0) {
+    if (const double limit = ceiling != nullptr ? ceiling_of(*ceiling, bench.options.precision) : 0.0;
+        limit > 0) {
       json["share_of_ceiling"] = rate / limit;
       json["ceiling_ms"] = static_cast<double>(*bench.flops) / (limit * 1e6);
     }
@@ -140,37 +145,44 @@ Json bench_json(const Bench& bench, const engine::Timing& timing, const std::str
 
 void print_text(const Json& json) {
   if (json.contains("ceiling")) {
-    fmt::print("{}\nceilings of {} threads:", json["cpu"].get<std::string>(), json["ceiling"]["threads"].get<int>());
+    fmt::print("{}\nceilings of {} threads:", json["cpu"].get<std::string>(),
+               json["ceiling"]["threads"].get<int>());
     for (const Json& matmul : json["ceiling"]["matmul"]) {
-      fmt::print("  {} {:.0f} GFLOP/s", matmul["format"].get<std::string>(), matmul["gflop_per_s"].get<double>());
+      fmt::print("  {} {:.0f} GFLOP/s", matmul["format"].get<std::string>(),
+                 matmul["gflop_per_s"].get<double>());
     }
     fmt::print("  copy {:.1f} GB/s\n\n", json["ceiling"]["copy_gb_per_s"].get<double>());
   }
   const bool several = json["models"].size() > 1;
   for (const Json& row : json["models"]) {
-    fmt::print("{} ({}, {})\n  min {:.2f} ms, median {:.2f} ms, p95 {:.2f} ms over {} runs: {:.1f} a second\n",
-               row["model"].get<std::string>(), row["engine"].get<std::string>(), row["precision"].get<std::string>(),
-               row["min_ms"].get<double>(), row["median_ms"].get<double>(), row["p95_ms"].get<double>(),
-               row["runs"].get<std::int64_t>(), row["runs_per_s"].get<double>());
-    fmt::print("  read {:.0f} ms, compile {:.0f} ms, first run {:.0f} ms, peak memory {}, file {}\n", row["read_ms"].get<double>(),
-               row["compile_ms"].get<double>(), row["first_run_ms"].get<double>(),
-               report::human_bytes(row["peak_bytes"].get<std::int64_t>()), report::human_bytes(row["file_bytes"].get<std::int64_t>()));
+    fmt::print(
+        "{} ({}, {})\n  min {:.2f} ms, median {:.2f} ms, p95 {:.2f} ms over {} runs: {:.1f} a second\n",
+        row["model"].get<std::string>(), row["engine"].get<std::string>(),
+        row["precision"].get<std::string>(), row["min_ms"].get<double>(), row["median_ms"].get<double>(),
+        row["p95_ms"].get<double>(), row["runs"].get<std::int64_t>(), row["runs_per_s"].get<double>());
+    fmt::print("  read {:.0f} ms, compile {:.0f} ms, first run {:.0f} ms, peak memory {}, file {}\n",
+               row["read_ms"].get<double>(), row["compile_ms"].get<double>(),
+               row["first_run_ms"].get<double>(), report::human_bytes(row["peak_bytes"].get<std::int64_t>()),
+               report::human_bytes(row["file_bytes"].get<std::int64_t>()));
     if (row.contains("gflop_per_s")) {
-      fmt::print("  {:.3g} GFLOP a run, {:.0f} GFLOP/s", row["flops"].get<double>() / 1e9, row["gflop_per_s"].get<double>());
+      fmt::print("  {:.3g} GFLOP a run, {:.0f} GFLOP/s", row["flops"].get<double>() / 1e9,
+                 row["gflop_per_s"].get<double>());
       if (row.contains("share_of_ceiling")) {
-        fmt::print(": {:.0f} % of the matmul ceiling, which would take {:.2f} ms", 100 * row["share_of_ceiling"].get<double>(),
-                   row["ceiling_ms"].get<double>());
+        fmt::print(": {:.0f} % of the matmul ceiling, which would take {:.2f} ms",
+                   100 * row["share_of_ceiling"].get<double>(), row["ceiling_ms"].get<double>());
       }
       fmt::print("\n");
     }
     if (several && &row != &json["models"].front()) {
       fmt::print("  {:.2f} times as fast as the first (at least {:.2f}, the first against itself {:.2f})\n",
-                 row["speedup"]["median"].get<double>(), row["speedup"]["lower95"].get<double>(), row["speedup"]["noise"].get<double>());
+                 row["speedup"]["median"].get<double>(), row["speedup"]["lower95"].get<double>(),
+                 row["speedup"]["noise"].get<double>());
     }
     if (row.contains("nodes")) {
       for (const Json& node : row["nodes"]) {
-        fmt::print("  {:>9.0f} us  {:<22} {:<34} {}\n", node["us"].get<double>(), node["operator"].get<std::string>(),
-                   node["kernel"].get<std::string>(), node["node"].get<std::string>());
+        fmt::print("  {:>9.0f} us  {:<22} {:<34} {}\n", node["us"].get<double>(),
+                   node["operator"].get<std::string>(), node["kernel"].get<std::string>(),
+                   node["node"].get<std::string>());
       }
     }
   }
@@ -208,7 +220,8 @@ void run_bench(const BenchArguments& arguments) {
     Json row = bench_json(benches[i], timings[i], arguments.shared->engine, ceiling ? &*ceiling : nullptr);
     if (arguments.profile) {
       for (const engine::NodeTime& node : benches[i].session->profile()) {
-        row["nodes"].push_back({{"node", node.node}, {"operator", node.op_type}, {"kernel", node.kernel}, {"us", node.time_us}});
+        row["nodes"].push_back(
+            {{"node", node.node}, {"operator", node.op_type}, {"kernel", node.kernel}, {"us", node.time_us}});
       }
     }
     json["models"].push_back(std::move(row));
@@ -225,11 +238,19 @@ void run_bench(const BenchArguments& arguments) {
 
 void add_bench(CLI::App& app) {
   const auto arguments = std::make_shared<BenchArguments>();
-  app.add_option("models", arguments->models, "one model, or several that are timed in turn against the first")->required();
-  app.add_option("--shape", arguments->shapes, "fix an input's shape, as NAME=1,3,224,224; may be repeated")->take_all();
-  app.add_option("--runs", arguments->runs, "runs of each")->check(CLI::Range(5, 1000000))->capture_default_str();
-  app.add_option("--seconds", arguments->seconds, "stop earlier after this time")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_flag("--no-ceiling", arguments->no_ceiling, "do not measure the machine's matmul and memory ceilings");
+  app.add_option("models", arguments->models,
+                 "one model, or several that are timed in turn against the first")
+      ->required();
+  app.add_option("--shape", arguments->shapes, "fix an input's shape, as NAME=1,3,224,224; may be repeated")
+      ->take_all();
+  app.add_option("--runs", arguments->runs, "runs of each")
+      ->check(CLI::Range(5, 1000000))
+      ->capture_default_str();
+  app.add_option("--seconds", arguments->seconds, "stop earlier after this time")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--no-ceiling", arguments->no_ceiling,
+               "do not measure the machine's matmul and memory ceilings");
   app.add_flag("--profile", arguments->profile, "time per node (slows the run a little)");
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kCacheOption);
   app.footer("Example: tempera bench model.onnx --precision bf16");

@@ -29,7 +29,8 @@ void add_inspect(CLI::App& app);
 void add_optimize(CLI::App& app);
 void add_run(CLI::App& app);
 
-/// Parses the arguments, runs the command and returns the exit code. The only function that turns errors into text.
+/// Parses the arguments, runs the command and returns the exit code. The only function that turns errors into
+/// text.
 [[nodiscard]] int run(int argc, const char* const* argv);
 
 }  // namespace tempera::cli

@@ -75,9 +75,9 @@ Json report_json(const engine::CompareReport& report) {
 }
 
 void print_row(const Json& row) {
-  fmt::print("  {:<44} {:>10.2e} {:>10.2e} {:>8.1f}  {}{}\n", row["name"].get<std::string>(), row["relative_l2"].get<double>(),
-             row["max_abs"].get<double>(), row["sqnr_db"].get<double>(), row.value("operator", ""),
-             row["diverges"].get<bool>() ? "  diverges" : "");
+  fmt::print("  {:<44} {:>10.2e} {:>10.2e} {:>8.1f}  {}{}\n", row["name"].get<std::string>(),
+             row["relative_l2"].get<double>(), row["max_abs"].get<double>(), row["sqnr_db"].get<double>(),
+             row.value("operator", ""), row["diverges"].get<bool>() ? "  diverges" : "");
 }
 
 void print_text(const Json& json, bool all) {
@@ -90,7 +90,8 @@ void print_text(const Json& json, bool all) {
     for (const Json& row : json["tensors"]) {
       diverging += row["diverges"].get<bool>() ? 1 : 0;
     }
-    fmt::print("\n{} inner tensors stand for the same in both; {} diverge\n", json["tensors"].size(), diverging);
+    fmt::print("\n{} inner tensors stand for the same in both; {} diverge\n", json["tensors"].size(),
+               diverging);
     for (const Json& row : json["tensors"]) {
       if (all || row["diverges"].get<bool>()) {
         print_row(row);
@@ -99,15 +100,16 @@ void print_text(const Json& json, bool all) {
   }
   if (json.contains("first_divergence")) {
     const Json& first = json["first_divergence"];
-    fmt::print("\nfirst divergence: '{}' at node '{}' ({}): element {} is {:.6g} against {:.6g}\n", first["name"].get<std::string>(),
-               first.value("node", ""), first.value("operator", ""), first["worst_index"].dump(), first["a"].get<double>(),
-               first["b"].get<double>());
+    fmt::print("\nfirst divergence: '{}' at node '{}' ({}): element {} is {:.6g} against {:.6g}\n",
+               first["name"].get<std::string>(), first.value("node", ""), first.value("operator", ""),
+               first["worst_index"].dump(), first["a"].get<double>(), first["b"].get<double>());
   } else {
     fmt::print("\nno tensor diverges\n");
   }
   if (!json["derived"].empty() || !json["only_in_first"].empty() || !json["only_in_second"].empty()) {
-    fmt::print("unmatched: {} only in the first, {} only in the second, {} hold other numbers{}\n", json["only_in_first"].size(),
-               json["only_in_second"].size(), json["derived"].size(), all ? "" : " (-v lists them)");
+    fmt::print("unmatched: {} only in the first, {} only in the second, {} hold other numbers{}\n",
+               json["only_in_first"].size(), json["only_in_second"].size(), json["derived"].size(),
+               all ? "" : " (-v lists them)");
   }
   if (all) {
     for (const char* list : {"only_in_first", "only_in_second", "derived"}) {
@@ -167,7 +169,8 @@ void run_compare(const CompareArguments& arguments) {
     outputs_diverge = outputs_diverge || output.diverges;
   }
   if (outputs_diverge) {
-    throw Error(ErrorCode::kLossBudget, fmt::format("outputs differ by more than {:g} (relative L2)", arguments.tolerance),
+    throw Error(ErrorCode::kLossBudget,
+                fmt::format("outputs differ by more than {:g} (relative L2)", arguments.tolerance),
                 "--tolerance sets what may differ");
   }
 }
@@ -179,16 +182,23 @@ void add_compare(CLI::App& app) {
   app.add_option("a", arguments->a, "the first model: the reference")->required();
   app.add_option("b", arguments->b, "the second model (default: the first, for comparing engines)");
   app.add_option("--data", arguments->data, "files and folders of inputs, or 'random' (the default)");
-  app.add_option("--recipe", arguments->recipe, "how to feed the models (default: the first's, else a guess)");
-  app.add_option("--engines", arguments->engines, "one engine for both, or one each: openvino,torch")->delimiter(',')->expected(1, 2);
+  app.add_option("--recipe", arguments->recipe,
+                 "how to feed the models (default: the first's, else a guess)");
+  app.add_option("--engines", arguments->engines, "one engine for both, or one each: openvino,torch")
+      ->delimiter(',')
+      ->expected(1, 2);
   app.add_option("--precisions", arguments->precisions, "likewise: f32,bf16")->delimiter(',')->expected(1, 2);
   app.add_option("--tolerance", arguments->tolerance, "relative L2 error from which a tensor diverges")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--samples", arguments->samples, "samples compared")->check(CLI::Range(1, 100000))->capture_default_str();
+  app.add_option("--samples", arguments->samples, "samples compared")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
   app.add_flag("--outputs-only", arguments->outputs_only, "do not compare inner tensors");
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption);
-  app.footer("Example: tempera compare original.onnx fast/model.onnx --data photos/\n         tempera compare model.onnx --engines torch,openvino");
+  app.footer(
+      "Example: tempera compare original.onnx fast/model.onnx --data photos/\n         tempera compare "
+      "model.onnx --engines torch,openvino");
   app.callback([arguments] { run_compare(*arguments); });
 }
 

@@ -29,9 +29,12 @@ std::string bash(const CLI::App& root) {
     cases += fmt::format("    {}) words=\"{}\" ;;\n", sub->get_name(), words_of(*sub));
   }
   return fmt::format(
-      "_tempera() {{\n  local cur=${{COMP_WORDS[COMP_CWORD]}} words=\"{}--help --version\"\n  case \"${{COMP_WORDS[1]}}\" in\n{}  esac\n"
-      "  if [[ $COMP_CWORD -eq 1 || $cur == -* ]]; then\n    [[ $COMP_CWORD -eq 1 ]] && words=\"{}--help --version\"\n"
-      "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n  else\n    COMPREPLY=($(compgen -f -- \"$cur\"))\n  fi\n}}\n"
+      "_tempera() {{\n  local cur=${{COMP_WORDS[COMP_CWORD]}} words=\"{}--help --version\"\n  case "
+      "\"${{COMP_WORDS[1]}}\" in\n{}  esac\n"
+      "  if [[ $COMP_CWORD -eq 1 || $cur == -* ]]; then\n    [[ $COMP_CWORD -eq 1 ]] && words=\"{}--help "
+      "--version\"\n"
+      "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n  else\n    COMPREPLY=($(compgen -f -- "
+      "\"$cur\"))\n  fi\n}}\n"
       "complete -o filenames -F _tempera tempera\n",
       names, cases, names);
 }
@@ -43,10 +46,12 @@ std::string zsh(const CLI::App& root) {
 std::string fish(const CLI::App& root) {
   std::string out = "complete -c tempera -n __fish_use_subcommand -l help -l version\n";
   for (const CLI::App* sub : root.get_subcommands({})) {
-    out += fmt::format("complete -c tempera -n __fish_use_subcommand -f -a {} -d '{}'\n", sub->get_name(), sub->get_description());
+    out += fmt::format("complete -c tempera -n __fish_use_subcommand -f -a {} -d '{}'\n", sub->get_name(),
+                       sub->get_description());
     for (const CLI::Option* option : sub->get_options()) {
       for (const std::string& name : option->get_lnames()) {
-        out += fmt::format("complete -c tempera -n '__fish_seen_subcommand_from {}' -l {}\n", sub->get_name(), name);
+        out += fmt::format("complete -c tempera -n '__fish_seen_subcommand_from {}' -l {}\n", sub->get_name(),
+                           name);
       }
     }
   }
@@ -57,7 +62,9 @@ std::string fish(const CLI::App& root) {
 
 void add_completion(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
-  app.add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  app.add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   app.footer("Example: tempera completion bash > ~/.local/share/bash-completion/completions/tempera");
   app.callback([shell, &app] {
     const CLI::App& root = *app.get_parent();

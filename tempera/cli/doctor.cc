@@ -36,8 +36,12 @@ nlohmann::ordered_json engine_json(const engine::EngineEntry& entry) {
 void run_doctor(bool as_json) {
   const engine::CpuInfo cpu = engine::cpu_info();
   nlohmann::ordered_json json = {{"versions", versions()},
-                                 {"cpu", {{"model", cpu.model}, {"features", cpu.features}, {"cores", cpu.cores},
-                                          {"machine_cores", cpu.machine_cores}, {"memory_bytes", cpu.memory_bytes}}}};
+                                 {"cpu",
+                                  {{"model", cpu.model},
+                                   {"features", cpu.features},
+                                   {"cores", cpu.cores},
+                                   {"machine_cores", cpu.machine_cores},
+                                   {"memory_bytes", cpu.memory_bytes}}}};
   json["engines"] = nlohmann::ordered_json::array();
   for (const engine::EngineEntry& entry : engine::engines()) {
     json["engines"].push_back(engine_json(entry));
@@ -47,15 +51,17 @@ void run_doctor(bool as_json) {
     return;
   }
   std::puts(version_text().c_str());
-  fmt::print("\ncpu       {}, {} of {} cores, {} of memory\n          {}\n", cpu.model, cpu.cores, cpu.machine_cores,
-             report::human_bytes(cpu.memory_bytes), fmt::join(cpu.features, " "));
+  fmt::print("\ncpu       {}, {} of {} cores, {} of memory\n          {}\n", cpu.model, cpu.cores,
+             cpu.machine_cores, report::human_bytes(cpu.memory_bytes), fmt::join(cpu.features, " "));
   for (const auto& engine : json["engines"]) {
     if (engine.contains("error")) {
-      fmt::print("engine    {}: not usable here: {}\n", engine["name"].get<std::string>(), engine["error"].get<std::string>());
+      fmt::print("engine    {}: not usable here: {}\n", engine["name"].get<std::string>(),
+                 engine["error"].get<std::string>());
       continue;
     }
     fmt::print("engine    {} {}: devices {}; computes natively in {}\n", engine["name"].get<std::string>(),
-               engine["version"].get<std::string>(), fmt::join(engine["devices"].get<std::vector<std::string>>(), ", "),
+               engine["version"].get<std::string>(),
+               fmt::join(engine["devices"].get<std::vector<std::string>>(), ", "),
                fmt::join(engine["precisions"].get<std::vector<std::string>>(), ", "));
   }
 }

@@ -128,31 +128,36 @@ void print_text(const Json& json) {
   for (const auto& [domain, version] : json["opsets"].items()) {
     opsets.push_back(fmt::format("{} {}", domain, version.get<std::int64_t>()));
   }
-  fmt::print("  written by {} as IR {}, opset {}\n", json["producer"].get<std::string>(), json["ir_version"].get<std::int64_t>(),
-             fmt::join(opsets, ", "));
+  fmt::print("  written by {} as IR {}, opset {}\n", json["producer"].get<std::string>(),
+             json["ir_version"].get<std::int64_t>(), fmt::join(opsets, ", "));
   for (const char* side : {"inputs", "outputs"}) {
     for (const Json& port : json[side]) {
-      fmt::print("  {:<8} {}  {}\n", std::string(side, std::string_view(side).size() - 1), port["name"].get<std::string>(),
-                 port["type"].get<std::string>());
+      fmt::print("  {:<8} {}  {}\n", std::string(side, std::string_view(side).size() - 1),
+                 port["name"].get<std::string>(), port["type"].get<std::string>());
     }
   }
   const auto unknown = json["nodes_with_unknown_flops"].get<std::int64_t>();
   fmt::print("  {} parameters ({}), {} nodes, {}FLOP a run{}\n\n", si(json["parameters"].get<double>()),
              report::human_bytes(json["weight_bytes"].get<std::int64_t>()), json["nodes"].get<std::int64_t>(),
              si(json["flops"].get<double>()) + (json["flops"].get<double>() < 999.5 ? " " : ""),
-             unknown > 0 ? fmt::format(" besides {} nodes of unknown shape: give --shape NAME=1,3,224,224", unknown) : "");
+             unknown > 0
+                 ? fmt::format(" besides {} nodes of unknown shape: give --shape NAME=1,3,224,224", unknown)
+                 : "");
   fmt::print("  {:<28}{:>8}{:>12}\n", "operator", "nodes", "FLOP");
   for (const Json& row : json["operators"]) {
     const auto flops = row["flops"].get<double>();
-    fmt::print("  {:<28}{:>8}{:>12}\n", row["operator"].get<std::string>(), row["nodes"].get<std::int64_t>(), flops > 0 ? si(flops) : "");
+    fmt::print("  {:<28}{:>8}{:>12}\n", row["operator"].get<std::string>(), row["nodes"].get<std::int64_t>(),
+               flops > 0 ? si(flops) : "");
   }
   for (const Json& row : json["support"]) {
     if (row.contains("error")) {
-      fmt::print("\n  {}: not usable here: {}\n", row["engine"].get<std::string>(), row["error"].get<std::string>());
+      fmt::print("\n  {}: not usable here: {}\n", row["engine"].get<std::string>(),
+                 row["error"].get<std::string>());
     } else if (row["unsupported"].empty()) {
       fmt::print("\n  {}: runs every node\n", row["engine"].get<std::string>());
     } else {
-      fmt::print("\n  {}: cannot run {} nodes\n", row["engine"].get<std::string>(), row["unsupported"].size());
+      fmt::print("\n  {}: cannot run {} nodes\n", row["engine"].get<std::string>(),
+                 row["unsupported"].size());
       for (const Json& node : row["unsupported"]) {
         fmt::print("    {} ({}): {}\n", node["node"].get<std::string>(), node["operator"].get<std::string>(),
                    node["reason"].get<std::string>());
@@ -235,7 +240,8 @@ void add_inspect(CLI::App& app) {
   const auto arguments = std::make_shared<InspectArguments>();
   app.add_option("model", arguments->model, "the ONNX model");
   app.add_option("--node", arguments->node, "show one node with its inputs, outputs and attributes");
-  app.add_option("--shape", arguments->shapes, "fix an input's shape, as NAME=1,3,224,224; may be repeated")->take_all();
+  app.add_option("--shape", arguments->shapes, "fix an input's shape, as NAME=1,3,224,224; may be repeated")
+      ->take_all();
   app.add_flag("--text", arguments->text, "print the whole graph in ONNX's text form");
   app.add_flag("--list-passes", arguments->list_passes, "list every rewrite that optimize may apply");
   arguments->shared = add_shared_options(app, 0);

@@ -70,7 +70,8 @@ void run_optimize(const OptimizeArguments& arguments, const std::string& command
   Terminal terminal(*arguments.shared);
   const Host host = terminal.host();
   const report::Report report = optimize::optimize(options, host);
-  const std::string text = arguments.shared->json ? report::to_json(report) : report::to_table(report, color_on_stdout());
+  const std::string text =
+      arguments.shared->json ? report::to_json(report) : report::to_table(report, color_on_stdout());
   std::fputs(text.c_str(), stdout);
   if (!arguments.shared->json) {
     std::printf("wrote %s: model.onnx, model.recipe.toml, report.json, report.html\n", arguments.out.c_str());
@@ -83,19 +84,32 @@ void add_optimize(CLI::App& app) {
   const auto arguments = std::make_shared<OptimizeArguments>();
   app.add_option("model", arguments->model, "the ONNX model")->required();
   app.add_option("--data", arguments->data,
-                 "files and folders of real inputs (pictures, .npy, .npz), or 'random'; without it only lossless rewrites are tried");
-  app.add_option("-o,--out", arguments->out, "folder for the result: model.onnx, model.recipe.toml, report.json, report.html")->required();
-  app.add_option("--recipe", arguments->recipe, "how to feed the model and judge its outputs (default: MODEL.recipe.toml, else a guess)");
-  app.add_option("--max-loss", arguments->max_loss, "loss allowed: '5%' relative, or in the metric's own unit as '0.2dB'")->capture_default_str();
+                 "files and folders of real inputs (pictures, .npy, .npz), or 'random'; without it only "
+                 "lossless rewrites are tried");
+  app.add_option("-o,--out", arguments->out,
+                 "folder for the result: model.onnx, model.recipe.toml, report.json, report.html")
+      ->required();
+  app.add_option("--recipe", arguments->recipe,
+                 "how to feed the model and judge its outputs (default: MODEL.recipe.toml, else a guess)");
+  app.add_option("--max-loss", arguments->max_loss,
+                 "loss allowed: '5%' relative, or in the metric's own unit as '0.2dB'")
+      ->capture_default_str();
   app.add_option("--min", arguments->min, "instead: the least the metric or fidelity must reach, as '35dB'");
-  app.add_option("--skip-pass", arguments->skip_passes, "leave out this rewrite; may be repeated (tempera inspect --list-passes)")->take_all();
-  app.add_option("--dump-after", arguments->dump_after, "write the graph as text here after each time this pass fired");
+  app.add_option("--skip-pass", arguments->skip_passes,
+                 "leave out this rewrite; may be repeated (tempera inspect --list-passes)")
+      ->take_all();
+  app.add_option("--dump-after", arguments->dump_after,
+                 "write the graph as text here after each time this pass fired");
   app.add_flag("--keep-all-passes", arguments->keep_all_passes, "do not time the result without each pass");
-  app.add_option("--pairs", arguments->pairs, "interleaved pairs of timing; fewer than 30 never count as faster")
+  app.add_option("--pairs", arguments->pairs,
+                 "interleaved pairs of timing; fewer than 30 never count as faster")
       ->check(CLI::Range(5, 100000))
       ->capture_default_str();
-  app.add_option("--seconds", arguments->seconds, "most time spent on measuring latency")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--workers", arguments->workers, "threads that read data (default: min(8, cores))")->check(CLI::Range(0, 256));
+  app.add_option("--seconds", arguments->seconds, "most time spent on measuring latency")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--workers", arguments->workers, "threads that read data (default: min(8, cores))")
+      ->check(CLI::Range(0, 256));
   app.add_flag("--force", arguments->force, "write into a folder that holds other files");
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kCacheOption);
   app.footer("Example: tempera optimize esrgan_medium_x4.onnx --data photos/ -o fast");

@@ -3,16 +3,15 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <vector>
-
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <spawn.h>
 
 #include "tempera/base/error.h"
 #include "tempera/cli/shapes.h"
@@ -27,7 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 struct ProbeArguments {
   std::string model;
@@ -42,7 +43,8 @@ void run_probe(const ProbeArguments& arguments) {
   engine::CompileOptions options;
   options.device = arguments.device;
   options.threads = arguments.threads;
-  options.precision = engine::precision_from_string(arguments.precision).value_or(engine::Precision::kFloat32);
+  options.precision =
+      engine::precision_from_string(arguments.precision).value_or(engine::Precision::kFloat32);
   options.input_shapes = parse_shapes(arguments.shapes);
   const auto engine = engine::make_engine(arguments.engine);
   nlohmann::json result;
@@ -98,7 +100,8 @@ std::string run_self(const std::vector<std::string>& arguments) {
   }
   ::close(pipe_ends[0]);
   int status = 0;
-  if (failed != 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+  if (failed != 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+      WEXITSTATUS(status) != 0) {
     throw Error(ErrorCode::kEngineFailed, "the process that measures memory failed: " + text.substr(0, 400));
   }
   return text;
@@ -106,11 +109,19 @@ std::string run_self(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-Probe probe(const std::filesystem::path& model, const std::string& engine, const engine::CompileOptions& options) {
-  std::vector<std::string> arguments = {"tempera",     "probe",        model.string(),
-                                        "--engine",    engine,         "--device",
-                                        options.device, "--precision", std::string(engine::to_string(options.precision)),
-                                        "--threads",   std::to_string(options.threads)};
+Probe probe(const std::filesystem::path& model, const std::string& engine,
+            const engine::CompileOptions& options) {
+  std::vector<std::string> arguments = {"tempera",
+                                        "probe",
+                                        model.string(),
+                                        "--engine",
+                                        engine,
+                                        "--device",
+                                        options.device,
+                                        "--precision",
+                                        std::string(engine::to_string(options.precision)),
+                                        "--threads",
+                                        std::to_string(options.threads)};
   for (const auto& [name, dims] : options.input_shapes) {
     arguments.insert(arguments.end(), {"--shape", fmt::format("{}={}", name, fmt::join(dims, ","))});
   }
@@ -118,7 +129,8 @@ Probe probe(const std::filesystem::path& model, const std::string& engine, const
   if (json.is_discarded()) {
     throw Error(ErrorCode::kEngineFailed, "the process that measures memory gave no answer");
   }
-  return {json.at("peak_bytes"), json.at("baseline_bytes"), json.at("read_ms"), json.at("compile_ms"), json.at("first_run_ms")};
+  return {json.at("peak_bytes"), json.at("baseline_bytes"), json.at("read_ms"), json.at("compile_ms"),
+          json.at("first_run_ms")};
 }
 
 void add_probe(CLI::App& app) {

@@ -88,7 +88,8 @@ std::vector<fs::path> input_paths(const RunArguments& arguments, const graph::Gr
     }
     const std::string name = text.substr(0, equals);
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      throw Error(ErrorCode::kNotFound, unknown_name("input", name, names), fmt::format("tempera inspect {}", arguments.model));
+      throw Error(ErrorCode::kNotFound, unknown_name("input", name, names),
+                  fmt::format("tempera inspect {}", arguments.model));
     }
     paths.emplace_back(text.substr(equals + 1));
   }
@@ -146,11 +147,13 @@ std::vector<std::string> read_labels(const data::Recipe& recipe, const data::Out
 // "coffee.png, crop 2" -> "coffee": a name for files.
 std::string stem_of(const std::string& sample) {
   std::string stem = fs::path(sample).stem().string();
-  std::replace_if(stem.begin(), stem.end(), [](char c) { return c == '/' || c == ' ' || c == ','; }, '_');
+  std::replace_if(
+      stem.begin(), stem.end(), [](char c) { return c == '/' || c == ' ' || c == ','; }, '_');
   return stem.empty() ? "output" : stem;
 }
 
-nlohmann::ordered_json top_k_json(const graph::Tensor& scores, const std::vector<std::string>& labels, int top, bool logits) {
+nlohmann::ordered_json top_k_json(const graph::Tensor& scores, const std::vector<std::string>& labels,
+                                  int top, bool logits) {
   std::vector<double> values = graph::to_doubles(scores);
   if (logits && !values.empty()) {
     const double largest = *std::max_element(values.begin(), values.end());
@@ -166,18 +169,21 @@ nlohmann::ordered_json top_k_json(const graph::Tensor& scores, const std::vector
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const std::int64_t index : quality::top_k(values, top)) {
     const auto at = static_cast<std::size_t>(index);
-    rows.push_back({{"class", index}, {"label", at < labels.size() ? labels[at] : ""}, {"probability", values[at]}});
+    rows.push_back(
+        {{"class", index}, {"label", at < labels.size() ? labels[at] : ""}, {"probability", values[at]}});
   }
   return rows;
 }
 
 // Writes one output and returns what to say about it.
-nlohmann::ordered_json deliver(const Running& running, const RunArguments& arguments, const std::string& sample,
-                               const engine::Port& port, const graph::Tensor& tensor, bool several) {
+nlohmann::ordered_json deliver(const Running& running, const RunArguments& arguments,
+                               const std::string& sample, const engine::Port& port,
+                               const graph::Tensor& tensor, bool several) {
   nlohmann::ordered_json row = {{"sample", sample}, {"output", port.name}};
   const data::OutputRecipe* output = running.recipe.output(port.name);
   const std::string meaning = output != nullptr ? output->meaning : "array";
-  const fs::path base = fs::path(arguments.out) / (stem_of(sample) + (several ? "." + port.name : std::string()));
+  const fs::path base =
+      fs::path(arguments.out) / (stem_of(sample) + (several ? "." + port.name : std::string()));
   if (meaning == "image") {
     const fs::path path = base.string() + ".png";
     image::save(path, image::from_tensor(tensor, output->format));
@@ -209,8 +215,8 @@ void print_row(const nlohmann::ordered_json& row) {
   fmt::print("\n");
   if (row.contains("top")) {
     for (const auto& entry : row["top"]) {
-      fmt::print("  {:>6.2f} %  {:>4}  {}\n", 100 * entry["probability"].get<double>(), entry["class"].get<std::int64_t>(),
-                 entry["label"].get<std::string>());
+      fmt::print("  {:>6.2f} %  {:>4}  {}\n", 100 * entry["probability"].get<double>(),
+                 entry["class"].get<std::int64_t>(), entry["label"].get<std::string>());
     }
   }
 }
@@ -236,7 +242,8 @@ void run_run(const RunArguments& arguments) {
                std::holds_alternative<data::ArraySource>(input.source);
       };
       if (std::any_of(running.recipe.inputs.begin(), running.recipe.inputs.end(), from_file)) {
-        throw Error(ErrorCode::kInvalidArgument, "there is nothing to run on: give files or --input NAME=FILE",
+        throw Error(ErrorCode::kInvalidArgument,
+                    "there is nothing to run on: give files or --input NAME=FILE",
                     fmt::format("tempera run {} photo.png -o out", arguments.model));
       }
       dataset = data::random_dataset(running.recipe, running.model.graph, options);
@@ -252,7 +259,8 @@ void run_run(const RunArguments& arguments) {
     const data::Sample sample = ready.empty() ? dataset->load(i) : ready[i];
     const std::vector<graph::Tensor> outputs = run_sample(running, sample);
     for (std::size_t o = 0; o < outputs.size(); ++o) {
-      rows.push_back(deliver(running, arguments, sample.name, running.session->outputs()[o], outputs[o], outputs.size() > 1));
+      rows.push_back(deliver(running, arguments, sample.name, running.session->outputs()[o], outputs[o],
+                             outputs.size() > 1));
     }
     host.progress.advance();
   }
@@ -272,9 +280,13 @@ void add_run(CLI::App& app) {
   app.add_option("files", arguments->files, "pictures, .npy, .npz, or folders of them");
   app.add_option("--input", arguments->inputs, "the same by name: NAME=FILE; may be repeated")->take_all();
   app.add_option("-o,--out", arguments->out, "folder for the outputs")->capture_default_str();
-  app.add_option("--recipe", arguments->recipe, "how to feed the model (default: MODEL.recipe.toml, else a guess)");
-  app.add_option("--shape", arguments->shapes, "fix an input's shape, as NAME=1,3,224,224; may be repeated")->take_all();
-  app.add_option("--top", arguments->top, "classes shown of a classifier")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--recipe", arguments->recipe,
+                 "how to feed the model (default: MODEL.recipe.toml, else a guess)");
+  app.add_option("--shape", arguments->shapes, "fix an input's shape, as NAME=1,3,224,224; may be repeated")
+      ->take_all();
+  app.add_option("--top", arguments->top, "classes shown of a classifier")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kCacheOption);
   app.footer("Example: tempera run esrgan_medium_x4.onnx photo.png -o upscaled");
   app.callback([arguments] { run_run(*arguments); });

@@ -12,7 +12,8 @@ std::map<std::string, graph::Dims> parse_shapes(const std::vector<std::string>& 
   std::map<std::string, graph::Dims> shapes;
   for (const std::string& text : texts) {
     const auto fail = [&] {
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("shape '{}' is not of the form NAME=1,3,128,128", text));
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("shape '{}' is not of the form NAME=1,3,128,128", text));
     };
     const std::size_t equals = text.rfind('=');
     if (equals == std::string::npos || equals == 0) {

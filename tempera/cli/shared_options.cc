@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <cstdlib>
-
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -30,9 +29,14 @@ std::shared_ptr<SharedOptions> add_shared_options(CLI::App& app, unsigned set) {
   auto options = std::make_shared<SharedOptions>();
   const char* group = "Shared options";
   if ((set & kEngineOptions) != 0) {
-    app.add_option("--engine", options->engine, "engine that runs the model: openvino or torch")->capture_default_str()->group(group);
-    app.add_option("--device", options->device, "cpu, or cuda:N for the torch engine")->capture_default_str()->group(group);
-    app.add_option("--precision", options->precision, "f32, bf16 or f16 (default: the recipe's, else f32)")->group(group);
+    app.add_option("--engine", options->engine, "engine that runs the model: openvino or torch")
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--device", options->device, "cpu, or cuda:N for the torch engine")
+        ->capture_default_str()
+        ->group(group);
+    app.add_option("--precision", options->precision, "f32, bf16 or f16 (default: the recipe's, else f32)")
+        ->group(group);
     app.add_option("--threads", options->threads, "threads of the engine (default: one for each core)")
         ->check(CLI::Range(0, 4096))
         ->group(group);
@@ -41,15 +45,18 @@ std::shared_ptr<SharedOptions> add_shared_options(CLI::App& app, unsigned set) {
     app.add_option("--seed", options->seed, "seed of everything random")->capture_default_str()->group(group);
   }
   if ((set & kTargetOption) != 0) {
-    app.add_option("--target", options->target, "what the file must run on: portable, openvino, onnxruntime, tensorrt")
+    app.add_option("--target", options->target,
+                   "what the file must run on: portable, openvino, onnxruntime, tensorrt")
         ->check(CLI::IsMember({"portable", "openvino", "onnxruntime", "tensorrt"}))
         ->capture_default_str()
         ->group(group);
   }
   if ((set & kCacheOption) != 0) {
-    app.add_option("--cache-dir", options->cache_dir, "folder for compiled models (default: none)")->group(group);
+    app.add_option("--cache-dir", options->cache_dir, "folder for compiled models (default: none)")
+        ->group(group);
   }
-  app.add_flag("--strict", options->strict, "treat every fallback and skipped part as an error")->group(group);
+  app.add_flag("--strict", options->strict, "treat every fallback and skipped part as an error")
+      ->group(group);
   app.add_flag("--json", options->json, "results as JSON on stdout")->group(group);
   app.add_flag("-q,--quiet", options->quiet, "no progress on stderr")->group(group);
   app.add_flag("-v,--verbose", options->verbosity, "more detail on stderr; twice for all")->group(group);
@@ -64,7 +71,8 @@ engine::CompileOptions compile_options(const SharedOptions& options) {
   if (!options.precision.empty()) {
     const auto precision = engine::precision_from_string(options.precision);
     if (!precision.has_value()) {
-      throw Error(ErrorCode::kInvalidArgument, unknown_name("precision", options.precision, {"f32", "bf16", "f16"}));
+      throw Error(ErrorCode::kInvalidArgument,
+                  unknown_name("precision", options.precision, {"f32", "bf16", "f16"}));
     }
     compile.precision = *precision;
   }

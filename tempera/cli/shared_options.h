@@ -38,8 +38,8 @@ enum SharedSet : unsigned { kEngineOptions = 1U, kSeedOption = 2U, kTargetOption
 /// The options as the engine takes them. \throws Error{kInvalidArgument} for an unknown precision
 [[nodiscard]] engine::CompileOptions compile_options(const SharedOptions& options);
 
-/// Progress and messages on stderr as the options ask. SIGINT and SIGTERM ask the work to stop while it lives; a second
-/// one ends the process.
+/// Progress and messages on stderr as the options ask. SIGINT and SIGTERM ask the work to stop while it
+/// lives; a second one ends the process.
 class Terminal {
  public:
   explicit Terminal(const SharedOptions& options);

@@ -20,7 +20,8 @@ std::vector<std::string> input_names(const engine::Session& session) {
 
 }  // namespace
 
-std::vector<data::Sample> load_samples(const Subject& subject, const std::vector<std::size_t>& part, std::size_t most) {
+std::vector<data::Sample> load_samples(const Subject& subject, const std::vector<std::size_t>& part,
+                                       std::size_t most) {
   std::vector<data::Sample> samples;
   for (std::size_t i = 0; i < part.size() && i < most; ++i) {
     samples.push_back(subject.dataset->load(part[i]));
@@ -28,7 +29,8 @@ std::vector<data::Sample> load_samples(const Subject& subject, const std::vector
   return samples;
 }
 
-std::vector<std::vector<graph::Tensor>> input_sets(const Subject& subject, const std::vector<data::Sample>& samples,
+std::vector<std::vector<graph::Tensor>> input_sets(const Subject& subject,
+                                                   const std::vector<data::Sample>& samples,
                                                    const engine::Session& session) {
   std::vector<std::vector<graph::Tensor>> sets;
   for (const data::Sample& sample : samples) {
@@ -54,7 +56,8 @@ void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& 
 }
 
 void time_candidates(const std::vector<Candidate*>& candidates, const Subject& subject,
-                     const std::vector<data::Sample>& samples, const engine::TimingOptions& options, const Host& host) {
+                     const std::vector<data::Sample>& samples, const engine::TimingOptions& options,
+                     const Host& host) {
   std::vector<Candidate*> running;
   std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(running),
                [](const Candidate* candidate) { return candidate->session != nullptr; });
@@ -70,6 +73,14 @@ void time_candidates(const std::vector<Candidate*>& candidates, const Subject& s
   for (std::size_t i = 0; i < running.size(); ++i) {
     running[i]->timing = timings[i];
   }
+}
+
+void time_against(Candidate& baseline, Candidate& contender, const Subject& subject,
+                  const std::vector<data::Sample>& samples, const engine::TimingOptions& options,
+                  const Host& host) {
+  const engine::Timing kept = baseline.timing;
+  time_candidates({&baseline, &contender}, subject, samples, options, host);
+  baseline.timing = kept;
 }
 
 std::size_t choose(const std::vector<Candidate>& candidates) {

@@ -26,24 +26,31 @@ struct Candidate {
   quality::LossVerdict verdict;
 };
 
-/// Compiles the candidate and runs it once on the first sample. What fails is noted in `failure`, except cancelling and a fault of ours.
+/// Compiles the candidate and runs it once on the first sample. What fails is noted in `failure`, except
+/// cancelling and a fault of ours.
 void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& subject,
              const std::vector<data::Sample>& samples);
 
 /// The first `most` samples of a part as input sets for the session's ports. \param part  indices, not empty
-[[nodiscard]] std::vector<data::Sample> load_samples(const Subject& subject, const std::vector<std::size_t>& part,
-                                                     std::size_t most);
+[[nodiscard]] std::vector<data::Sample> load_samples(const Subject& subject,
+                                                     const std::vector<std::size_t>& part, std::size_t most);
 [[nodiscard]] std::vector<std::vector<graph::Tensor>> input_sets(const Subject& subject,
                                                                  const std::vector<data::Sample>& samples,
                                                                  const engine::Session& session);
 
 /// Times all candidates that run, interleaved, and fills in their `timing` against the first.
 void time_candidates(const std::vector<Candidate*>& candidates, const Subject& subject,
-                     const std::vector<data::Sample>& samples, const engine::TimingOptions& options, const Host& host);
+                     const std::vector<data::Sample>& samples, const engine::TimingOptions& options,
+                     const Host& host);
 
-/// The candidate to keep: the fastest by median among those that run, are within the budget and are faster than the
-/// first beyond chance; the first when there is none. When the first is itself over the budget (its engine computes it
-/// wrongly), the fastest that is within it, faster or not.
+/// Times `contender` against `baseline` and fills in the contender's timing alone.
+void time_against(Candidate& baseline, Candidate& contender, const Subject& subject,
+                  const std::vector<data::Sample>& samples, const engine::TimingOptions& options,
+                  const Host& host);
+
+/// The candidate to keep: the fastest by median among those that run, are within the budget and are faster
+/// than the first beyond chance; the first when there is none. When the first is itself over the budget (its
+/// engine computes it wrongly), the fastest that is within it, faster or not.
 [[nodiscard]] std::size_t choose(const std::vector<Candidate>& candidates);
 
 }  // namespace tempera::optimize

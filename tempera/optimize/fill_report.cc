@@ -45,8 +45,10 @@ report::Speedup speedup_of(const engine::PairedSpeedup& speedup) {
   return {speedup.median, speedup.lower95, speedup.noise, speedup.pairs, speedup.faster()};
 }
 
-// The measure that decides for an output: its own metric where a truth exists, else the distance from the original.
-report::Loss loss_of(const quality::OutputLoss& loss, const quality::LossBudget& budget, bool within) {
+// The measure that decides for an output: its own metric where a truth exists, else the distance from the
+// original.
+report::Loss loss_of(const quality::OutputLoss& loss, const data::Recipe& recipe,
+                     const quality::LossBudget& budget, bool within) {
   report::Loss record;
   record.output = loss.output;
   record.worst_sample = loss.worst_sample;
@@ -56,6 +58,9 @@ report::Loss loss_of(const quality::OutputLoss& loss, const quality::LossBudget&
   if (!loss.metric.empty()) {
     record.metric = loss.metric;
     record.unit = quality::find_metric(loss.metric).unit;
+    if (record.unit == "same") {
+      record.unit = recipe.output(loss.output)->unit;
+    }
     record.value = loss.metric_after;
     record.baseline = loss.metric_before;
   } else {
@@ -65,6 +70,7 @@ report::Loss loss_of(const quality::OutputLoss& loss, const quality::LossBudget&
   return record;
 }
 
+// Of the candidates measured on the search part.
 std::string verdict_text(const Candidate& candidate, bool baseline, bool chosen) {
   if (baseline) {
     return chosen ? "nothing was faster beyond chance within the budget" : "the reference";
@@ -73,16 +79,17 @@ std::string verdict_text(const Candidate& candidate, bool baseline, bool chosen)
     return "does not run: " + candidate.failure;
   }
   if (chosen) {
-    return "chosen: " + candidate.verdict.text;
+    return "the fastest within the budget";
   }
   if (!candidate.verdict.within) {
     return "over the loss budget: " + candidate.verdict.text;
   }
-  return candidate.timing.speedup.faster() ? "within the budget, but not the fastest" : "not faster beyond chance";
+  return candidate.timing.speedup.faster() ? "within the budget, but not the fastest"
+                                           : "not faster beyond chance";
 }
 
-report::Candidate record_of(const Candidate& candidate, const OptimizeOptions& options, bool baseline, bool chosen,
-                            std::int64_t file_bytes) {
+report::Candidate record_of(const Candidate& candidate, const OptimizeOptions& options,
+                            const data::Recipe& recipe, std::string verdict, std::int64_t file_bytes) {
   report::Candidate record;
   record.name = candidate.name;
   record.engine = options.engine;
@@ -94,15 +101,15 @@ report::Candidate record_of(const Candidate& candidate, const OptimizeOptions& o
   record.latency = latency_of(candidate.timing.latency);
   record.speedup = speedup_of(candidate.timing.speedup);
   for (const quality::OutputLoss& loss : candidate.losses) {
-    record.losses.push_back(loss_of(loss, options.budget, candidate.verdict.within));
+    record.losses.push_back(loss_of(loss, recipe, options.budget, candidate.verdict.within));
   }
-  record.chosen = chosen;
-  record.verdict = verdict_text(candidate, baseline, chosen);
+  record.verdict = std::move(verdict);
   return record;
 }
 
 // Median time per node over a few profiled runs.
-std::vector<engine::NodeTime> profile_of(const engine::Engine& engine, const Subject& subject, const Candidate& candidate) {
+std::vector<engine::NodeTime> profile_of(const engine::Engine& engine, const Subject& subject,
+                                         const Candidate& candidate) {
   engine::CompileOptions options = candidate.options;
   options.profile = true;
   const auto session = engine.compile(*candidate.model, options);
@@ -140,7 +147,9 @@ std::vector<report::NodeRecord> node_records(const std::vector<engine::NodeTime>
     report::NodeRecord& record = merged[time.node];
     record.node = time.node;
     record.op_type = time.op_type;
-    record.kernel = record.kernel.empty() || record.kernel == time.kernel ? time.kernel : record.kernel + " -> " + time.kernel;
+    record.kernel = record.kernel.empty() || record.kernel == time.kernel
+                        ? time.kernel
+                        : record.kernel + " -> " + time.kernel;
     record.after_us = record.after_us.value_or(0.0) + time.time_us;
   }
   std::vector<report::NodeRecord> records;
@@ -156,16 +165,19 @@ std::vector<report::NodeRecord> node_records(const std::vector<engine::NodeTime>
   return records;
 }
 
-std::string summary_of(const report::Report& report, const Candidate& chosen, std::size_t index) {
+std::string summary_of(const report::Report& report, const Candidate& chosen, const Candidate& shipped) {
   const report::Candidate& before = report.candidates.front();
-  const report::Candidate& after = report.candidates[index];
-  if (index == 0) {
-    return fmt::format("The original stays: nothing was faster beyond chance within the loss budget ({:.2f} ms a run).",
-                       before.latency.median_ms);
+  const report::Candidate& after = report.candidates.back();
+  if (!report.changed) {
+    return fmt::format(
+        "The original stays: nothing was faster beyond chance within the loss budget ({:.2f} ms a run).",
+        before.latency.median_ms);
   }
-  return fmt::format("{:.2f} times faster ({:.2f} ms a run instead of {:.2f}; at least {:.2f} times at 95 % confidence) as {}: {}.",
-                     after.speedup.median, after.latency.median_ms, before.latency.median_ms, after.speedup.lower95,
-                     after.name, chosen.verdict.text);
+  return fmt::format(
+      "{:.2f} times faster ({:.2f} ms a run instead of {:.2f}; at least {:.2f} times at 95 % confidence) as "
+      "{}: {}.",
+      after.speedup.median, after.latency.median_ms, after.latency.median_ms * after.speedup.median,
+      after.speedup.lower95, chosen.name, shipped.verdict.text);
 }
 
 }  // namespace
@@ -187,15 +199,16 @@ void fill_header(report::Report& report, const OptimizeOptions& options, const S
     }
     report.data = {fmt::format("{}", fmt::join(paths, " ")), to_hex(subject.dataset->hash()), 0};
   }
-  report.settings = {{"engine", options.engine},
-                     {"device", options.device},
-                     {"precision", options.precision ? std::string(engine::to_string(*options.precision)) : "all"},
-                     {"threads", threads_text(options.threads)},
-                     {"max loss", options.budget.to_string()},
-                     {"seed", std::to_string(options.seed)},
-                     {"pairs", std::to_string(options.pairs)},
-                     {"skipped passes", fmt::format("{}", fmt::join(options.skip_passes, " "))},
-                     {"shapes", shapes_text(subject.input_shapes)}};
+  report.settings = {
+      {"engine", options.engine},
+      {"device", options.device},
+      {"precision", options.precision ? std::string(engine::to_string(*options.precision)) : "all"},
+      {"threads", threads_text(options.threads)},
+      {"max loss", options.budget.to_string()},
+      {"seed", std::to_string(options.seed)},
+      {"pairs", std::to_string(options.pairs)},
+      {"skipped passes", fmt::format("{}", fmt::join(options.skip_passes, " "))},
+      {"shapes", shapes_text(subject.input_shapes)}};
   std::string all;
   for (const auto& [key, value] : report.settings) {
     all += key + "=" + value + "\n";
@@ -208,26 +221,29 @@ void fill_header(report::Report& report, const OptimizeOptions& options, const S
 
 void fill_results(report::Report& report, const OptimizeOptions& options, const Subject& subject,
                   const engine::Engine& engine, const std::vector<Candidate>& candidates, std::size_t chosen,
-                  const fs::path& written, const Host& host) {
+                  const Candidate& shipped, const fs::path& written, const Host& host) {
   report.candidates.clear();
   const std::int64_t before_bytes = bytes_with_weights(options.model, subject.model);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const std::int64_t bytes = i == chosen && candidates[i].rewritten ? bytes_with_weights(written, *candidates[i].model)
-                               : candidates[i].rewritten ? graph::weight_size(candidates[i].model->graph).bytes
-                                                         : before_bytes;
-    report.candidates.push_back(record_of(candidates[i], options, i == 0, i == chosen, bytes));
+    const std::int64_t bytes =
+        candidates[i].rewritten ? graph::weight_size(candidates[i].model->graph).bytes : before_bytes;
+    report.candidates.push_back(record_of(candidates[i], options, subject.recipe,
+                                          verdict_text(candidates[i], i == 0, i == chosen), bytes));
   }
+  report.candidates.push_back(record_of(shipped, options, subject.recipe, "verified: " + shipped.verdict.text,
+                                        bytes_with_weights(written, *shipped.model)));
+  report.candidates.back().chosen = true;
   if (options.probe_memory) {
     host.progress.begin("measuring memory", 0);
-    report.candidates.front().peak_memory_bytes = options.probe_memory(options.model, candidates.front().options);
-    if (chosen != 0) {
-      report.candidates[chosen].peak_memory_bytes = options.probe_memory(written, candidates[chosen].options);
-    }
+    report.candidates.front().peak_memory_bytes =
+        options.probe_memory(options.model, candidates.front().options);
+    report.candidates.back().peak_memory_bytes = options.probe_memory(written, shipped.options);
   }
   host.progress.begin("profiling", 0);
   // The same precision on both sides, so that a node's times differ by what the rewrites did to it.
   const auto same_precision = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& c) {
-    return !c.rewritten && c.session != nullptr && c.options.precision == candidates[chosen].options.precision;
+    return !c.rewritten && c.session != nullptr &&
+           c.options.precision == candidates[chosen].options.precision;
   });
   const Candidate& before = same_precision == candidates.end() ? candidates.front() : *same_precision;
   const std::vector<engine::NodeTime> before_times = profile_of(engine, subject, before);
@@ -246,10 +262,10 @@ void fill_results(report::Report& report, const OptimizeOptions& options, const 
                    {"threads", threads_text(kept.options.threads)},
                    {"shapes", shapes_text(kept.options.input_shapes)}};
   if (options.engine == "openvino") {
-    report.deploy["openvino properties"] =
-        fmt::format("INFERENCE_PRECISION_HINT={} PERFORMANCE_HINT=LATENCY", engine::to_string(kept.options.precision));
+    report.deploy["openvino properties"] = fmt::format("INFERENCE_PRECISION_HINT={} PERFORMANCE_HINT=LATENCY",
+                                                       engine::to_string(kept.options.precision));
   }
-  report.summary = summary_of(report, kept, chosen);
+  report.summary = summary_of(report, kept, shipped);
   host.progress.end();
 }
 

@@ -16,9 +16,10 @@ void fill_header(report::Report& report, const OptimizeOptions& options, const S
 /// What was measured: candidates with verdicts, time per node, summary, deploy settings.
 ///
 /// \param chosen   index into candidates; 0 is the original
+/// \param shipped  the written file loaded afresh, as measured on the verification part: a row of its own
 /// \param written  the staged model file
 void fill_results(report::Report& report, const OptimizeOptions& options, const Subject& subject,
                   const engine::Engine& engine, const std::vector<Candidate>& candidates, std::size_t chosen,
-                  const std::filesystem::path& written, const Host& host);
+                  const Candidate& shipped, const std::filesystem::path& written, const Host& host);
 
 }  // namespace tempera::optimize

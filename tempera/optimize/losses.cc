@@ -25,7 +25,9 @@ std::vector<std::string> port_names(const std::vector<engine::Port>& ports) {
 // Gathers one contender's distance from the reference, and from the truth where there is one, for one output.
 class OutputGauge {
  public:
-  OutputGauge(std::string output, const data::OutputRecipe* recipe) : recipe_(recipe) { loss_.output = std::move(output); }
+  OutputGauge(std::string output, const data::OutputRecipe* recipe) : recipe_(recipe) {
+    loss_.output = std::move(output);
+  }
 
   void add(const std::string& sample, const graph::Tensor& reference, const graph::Tensor& candidate,
            const graph::Tensor* truth) {
@@ -74,10 +76,11 @@ class OutputGauge {
 
 }  // namespace
 
-std::vector<std::vector<quality::OutputLoss>> measure_losses(const Subject& subject, engine::Session& reference,
+std::vector<std::vector<quality::OutputLoss>> measure_losses(const Subject& subject,
+                                                             engine::Session& reference,
                                                              const std::vector<Contender>& contenders,
-                                                             const std::vector<std::size_t>& indices, int workers,
-                                                             const Host& host) {
+                                                             const std::vector<std::size_t>& indices,
+                                                             int workers, const Host& host) {
   const std::vector<std::string> outputs = port_names(reference.outputs());
   std::vector<std::vector<OutputGauge>> gauges(contenders.size());
   for (auto& row : gauges) {
@@ -98,10 +101,12 @@ std::vector<std::vector<quality::OutputLoss>> measure_losses(const Subject& subj
       const std::vector<std::string> names = port_names(session.outputs());
       for (std::size_t o = 0; o < outputs.size(); ++o) {
         const auto found = std::find(names.begin(), names.end(), outputs[o]);
-        TEMPERA_CHECK(found != names.end(), fmt::format("'{}' has lost output '{}'", contenders[c].name, outputs[o]));
+        TEMPERA_CHECK(found != names.end(),
+                      fmt::format("'{}' has lost output '{}'", contenders[c].name, outputs[o]));
         const graph::Tensor& candidate = got[static_cast<std::size_t>(found - names.begin())];
         const auto truth = sample->expected.find(outputs[o]);
-        gauges[c][o].add(sample->name, expected[o], candidate, truth == sample->expected.end() ? nullptr : &truth->second);
+        gauges[c][o].add(sample->name, expected[o], candidate,
+                         truth == sample->expected.end() ? nullptr : &truth->second);
       }
     }
     host.progress.advance();

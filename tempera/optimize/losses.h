@@ -23,10 +23,8 @@ struct Contender {
 /// \return for each contender one OutputLoss for each output of the reference
 ///   (a NaN or infinity that the reference does not have makes the loss infinite)
 /// \throws Error{kInvalidArgument} when outputs differ in shape
-[[nodiscard]] std::vector<std::vector<quality::OutputLoss>> measure_losses(const Subject& subject,
-                                                                           engine::Session& reference,
-                                                                           const std::vector<Contender>& contenders,
-                                                                           const std::vector<std::size_t>& indices,
-                                                                           int workers, const Host& host);
+[[nodiscard]] std::vector<std::vector<quality::OutputLoss>> measure_losses(
+    const Subject& subject, engine::Session& reference, const std::vector<Contender>& contenders,
+    const std::vector<std::size_t>& indices, int workers, const Host& host);
 
 }  // namespace tempera::optimize

@@ -27,14 +27,20 @@ namespace {
 namespace fs = std::filesystem;
 using engine::Precision;
 
-constexpr double kEngineAgrees = 1e-2;  // relative L2 between engines at f32: sums in another order stay far below
-constexpr std::size_t kTimedSamples = 4;  // input sets that timing cycles through: more than one, and all in memory
+constexpr double kEngineAgrees =
+    1e-2;                          // relative L2 between engines at f32: sums in another order stay far below
+constexpr double kHopeless = 1.5;  // times the fastest of a few rounds: noise of single runs stays below
+constexpr std::size_t kTimedSamples =
+    4;  // input sets that timing cycles through: more than one, and all in memory
 
 // One run of optimize(); the steps below are called in the order in which they stand.
 class Flow {
  public:
   Flow(const OptimizeOptions& options, const Host& host)
-      : options_(options), host_(host), out_(options.out, options.force), engine_(engine::make_engine(options.engine)),
+      : options_(options),
+        host_(host),
+        out_(options.out, options.force),
+        engine_(engine::make_engine(options.engine)),
         evaluator_(engine::make_torch_evaluator()) {}
 
   report::Report run() {
@@ -62,7 +68,8 @@ class Flow {
     workers_ = options_.workers > 0 ? options_.workers : data::default_workers();
     fill_header(report_, options_, subject_);
     if (!subject_.random_data && !subject_.split.sufficient) {
-      report_.notes.push_back("insufficient data: " + subject_.split.reason + "; quality figures are no claim");
+      report_.notes.push_back("insufficient data: " + subject_.split.reason +
+                              "; quality figures are no claim");
     }
   }
 
@@ -79,7 +86,8 @@ class Flow {
     } else if (!may_lose()) {
       precisions = {Precision::kFloat32};
       report_.notes.emplace_back(
-          "no data was given: only lossless rewrites were tried; give --data DIR (or --data random, unverified) to try lower "
+          "no data was given: only lossless rewrites were tried; give --data DIR (or --data random, "
+          "unverified) to try lower "
           "precisions");
     }
     for (const bool rewritten : {false, true}) {
@@ -91,9 +99,10 @@ class Flow {
       }
     }
     if (candidates_.front().session == nullptr) {
-      throw Error(ErrorCode::kEngineFailed,
-                  fmt::format("the original does not run in {}: {}", options_.engine, candidates_.front().failure),
-                  fmt::format("tempera inspect {}", options_.model.string()));
+      throw Error(
+          ErrorCode::kEngineFailed,
+          fmt::format("the original does not run in {}: {}", options_.engine, candidates_.front().failure),
+          fmt::format("tempera inspect {}", options_.model.string()));
     }
   }
 
@@ -137,17 +146,35 @@ class Flow {
         running.push_back(&candidate);
       }
     }
-    const auto losses = measure_losses(subject_, *reference_, contenders, subject_.split.search, workers_, host_);
+    const auto losses =
+        measure_losses(subject_, *reference_, contenders, subject_.split.search, workers_, host_);
     for (std::size_t i = 0; i < running.size(); ++i) {
       running[i]->losses = losses[i];
       running[i]->verdict = quality::judge(options_.budget, losses[i]);
     }
-    time_candidates(running, subject_, search_samples(), timing_options(0.4), host_);
+    time_candidates(shortlist(running), subject_, search_samples(), timing_options(0.4), host_);
     chosen_ = choose(candidates_);
   }
 
-  // The original in exact f32, in the engine itself: what every loss is measured against. An engine may be wrong about a
-  // model, so the interpreter computes the first samples too; where they disagree, the interpreter is the reference.
+  // A few rounds tell who has no chance: those keep these rough times, and only the others are timed in full.
+  std::vector<Candidate*> shortlist(const std::vector<Candidate*>& running) {
+    engine::TimingOptions rough = timing_options(0.1);
+    rough.pairs = std::min<std::int64_t>(rough.pairs, 5);
+    time_candidates(running, subject_, search_samples(), rough, host_);
+    double best = running.front()->timing.latency.median_ms;
+    for (const Candidate* candidate : running) {
+      best = std::min(best, candidate->timing.latency.median_ms);
+    }
+    std::vector<Candidate*> kept = {running.front()};
+    std::copy_if(
+        running.begin() + 1, running.end(), std::back_inserter(kept),
+        [&](const Candidate* candidate) { return candidate->timing.latency.median_ms < kHopeless * best; });
+    return kept;
+  }
+
+  // The original in exact f32, in the engine itself: what every loss is measured against. An engine may be
+  // wrong about a model, so the interpreter computes the first samples too; where they disagree, the
+  // interpreter is the reference.
   void open_reference() {
     engine::CompileOptions exact = compile_options(Precision::kFloat32);
     exact.exact = true;
@@ -160,22 +187,27 @@ class Flow {
     try {
       exact.device = "cpu";
       interpreter = engine::make_torch_engine()->compile(subject_.model, exact);
-      const std::vector<std::size_t> few(subject_.split.search.begin(),
-                                         subject_.split.search.begin() + std::min<std::ptrdiff_t>(2, std::ssize(subject_.split.search)));
-      distances = measure_losses(subject_, *interpreter, {{"original", reference_.get()}}, few, workers_, host_).front();
+      const std::vector<std::size_t> few(
+          subject_.split.search.begin(),
+          subject_.split.search.begin() + std::min<std::ptrdiff_t>(2, std::ssize(subject_.split.search)));
+      distances =
+          measure_losses(subject_, *interpreter, {{"original", reference_.get()}}, few, workers_, host_)
+              .front();
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kCancelled) {
         throw;
       }
-      report_.notes.push_back(fmt::format("{} was not checked against the reference interpreter: {}", options_.engine, error.what()));
+      report_.notes.push_back(fmt::format("{} was not checked against the reference interpreter: {}",
+                                          options_.engine, error.what()));
       return;
     }
     for (const quality::OutputLoss& distance : distances) {
       if (distance.worst_relative_l2 > kEngineAgrees) {
-        report_.notes.push_back(fmt::format(
-            "{} computes output '{}' of the original wrongly at f32 (relative L2 error {:.2g} on '{}'): losses are measured against the "
-            "reference interpreter",
-            options_.engine, distance.output, distance.worst_relative_l2, distance.worst_sample));
+        report_.notes.push_back(
+            fmt::format("{} computes output '{}' of the original wrongly at f32 (relative L2 error {:.2g} on "
+                        "'{}'): losses are measured against the "
+                        "reference interpreter",
+                        options_.engine, distance.output, distance.worst_relative_l2, distance.worst_sample));
         reference_ = std::move(interpreter);
         return;
       }
@@ -205,13 +237,14 @@ class Flow {
       prepare(without, *engine_, subject_, search_samples());
       bool reverted = false;
       if (without.session != nullptr) {
-        time_candidates({&candidates_[chosen_], &without}, subject_, search_samples(),
-                        timing_options(0.3 / static_cast<double>(fired)), host_);
+        time_against(candidates_[chosen_], without, subject_, search_samples(),
+                     timing_options(0.3 / static_cast<double>(fired)), host_);
         pass.effect = 1.0 / without.timing.speedup.median;
         reverted = without.timing.speedup.faster();
       }
       if (reverted) {
-        pass.reverted = fmt::format("the model is {:.3f} times as fast without it", without.timing.speedup.median);
+        pass.reverted =
+            fmt::format("the model is {:.3f} times as fast without it", without.timing.speedup.median);
         Candidate& kept = candidates_[chosen_];
         kept.model = without.model;
         kept.session = std::move(without.session);
@@ -232,9 +265,7 @@ class Flow {
   }
 
   // 5. Model and recipe go to the staging folder; nothing is visible yet.
-  void write_choice() {
-    write_model(candidates_[chosen_]);
-  }
+  void write_choice() { write_model(candidates_[chosen_]); }
 
   void write_model(const Candidate& candidate) {
     if (candidate.rewritten) {
@@ -260,49 +291,48 @@ class Flow {
   }
 
   [[nodiscard]] bool has_external_data() const {
-    return graph::weight_size(subject_.model.graph).bytes > static_cast<std::int64_t>(fs::file_size(options_.model));
+    return graph::weight_size(subject_.model.graph).bytes >
+           static_cast<std::int64_t>(fs::file_size(options_.model));
   }
 
-  // 6. What was written is loaded afresh and measured, with the options it ships with, on data neither the rewrites nor
+  // 6. What was written is loaded afresh and measured, with the options it ships with, on data neither the
+  // rewrites nor
   //    the choice saw. When it fails here, the original goes out instead.
   void verify_written_file() {
     Candidate shipped;
     const Candidate& chosen = candidates_[chosen_];
-    shipped.name = chosen.name;
+    shipped.name = fmt::format("as written ({})", chosen.name);
     shipped.rewritten = chosen.rewritten;
     shipped.options = chosen.options;
     shipped.model = std::make_shared<const graph::Model>(onnx::read_model(out_.staging() / "model.onnx"));
     const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.verify, kTimedSamples);
     prepare(shipped, *engine_, subject_, samples);
     if (shipped.session == nullptr) {
-      throw Error(ErrorCode::kEngineFailed, "the written file does not run: " + shipped.failure).in("verification");
+      throw Error(ErrorCode::kEngineFailed, "the written file does not run: " + shipped.failure)
+          .in("verification");
     }
     std::vector<Contender> contenders = {{shipped.name, shipped.session.get()}};
     shipped.losses =
         measure_losses(subject_, *reference_, contenders, subject_.split.verify, workers_, host_).front();
     shipped.verdict = quality::judge(options_.budget, shipped.losses);
-    time_candidates({&candidates_.front(), &shipped}, subject_, samples, timing_options(0.3), host_);
+    time_against(candidates_.front(), shipped, subject_, samples, timing_options(0.3), host_);
 
     const bool is_original = chosen_ == 0;
     const bool mends = !candidates_.front().verdict.within && shipped.verdict.within;
     if (!is_original && !mends && (!shipped.verdict.within || !shipped.timing.speedup.faster())) {
-      report_.notes.push_back(fmt::format("{} was chosen but failed verification ({}; {:.2f}x, at least {:.2f}x): the original was "
-                                          "written instead",
-                                          shipped.name, shipped.verdict.text, shipped.timing.speedup.median,
-                                          shipped.timing.speedup.lower95));
+      report_.notes.push_back(fmt::format(
+          "{} failed verification ({}; {:.2f}x, at least {:.2f}x): the original was "
+          "written instead",
+          shipped.name, shipped.verdict.text, shipped.timing.speedup.median, shipped.timing.speedup.lower95));
       candidates_[chosen_].verdict.within = false;
       chosen_ = 0;
       write_model(candidates_.front());
       verify_written_file();
       return;
     }
-    Candidate& kept = candidates_[chosen_];
-    kept.losses = shipped.losses;
-    kept.verdict = shipped.verdict;
-    kept.timing = shipped.timing;
-    kept.load_ms = shipped.load_ms;
-    fill_results(report_, options_, subject_, *engine_, candidates_, chosen_, out_.staging() / "model.onnx", host_);
-    report_.pictures = make_pictures(subject_, *candidates_.front().session, *shipped.session, samples);
+    fill_results(report_, options_, subject_, *engine_, candidates_, chosen_, shipped,
+                 out_.staging() / "model.onnx", host_);
+    report_.pictures = make_pictures(subject_, *candidates_.front().session, *shipped.session);
     write_text_file(out_.staging() / "report.json", report::to_json(report_));
     write_text_file(out_.staging() / "report.html", report::to_html(report_));
   }
@@ -338,6 +368,8 @@ class Flow {
 
 }  // namespace
 
-report::Report optimize(const OptimizeOptions& options, const Host& host) { return Flow(options, host).run(); }
+report::Report optimize(const OptimizeOptions& options, const Host& host) {
+  return Flow(options, host).run();
+}
 
 }  // namespace tempera::optimize

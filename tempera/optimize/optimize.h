@@ -17,36 +17,38 @@ namespace tempera::optimize {
 
 struct OptimizeOptions {
   std::filesystem::path model;
-  std::vector<std::filesystem::path> data;     ///< empty: only lossless rewrites and timing
-  bool random_data = false;                    ///< allow lossy precisions on made-up data; the report says UNVERIFIED
-  std::filesystem::path recipe;                ///< empty: the model's sidecar, else a guess
+  std::vector<std::filesystem::path> data;  ///< empty: only lossless rewrites and timing
+  bool random_data = false;      ///< allow lossy precisions on made-up data; the report says UNVERIFIED
+  std::filesystem::path recipe;  ///< empty: the model's sidecar, else a guess
   std::filesystem::path out;
-  bool force = false;                          ///< write into a folder that holds other files
+  bool force = false;  ///< write into a folder that holds other files
   std::string engine = "openvino";
   std::string device = "cpu";
-  std::optional<engine::Precision> precision;  ///< only this one; absent: each that the engine computes natively
+  std::optional<engine::Precision>
+      precision;  ///< only this one; absent: each that the engine computes natively
   int threads = 0;
-  quality::LossBudget budget;                  ///< default: 5 % relative
+  quality::LossBudget budget;  ///< default: 5 % relative
   std::vector<std::string> skip_passes;
-  std::filesystem::path dump_folder;           ///< where --dump-after writes
+  std::filesystem::path dump_folder;  ///< where --dump-after writes
   std::string dump_after;
-  std::int64_t pairs = 30;                     ///< of interleaved timing
-  double max_seconds = 600.0;                  ///< of all timing together
-  bool try_reverting = true;                   ///< time the result without each pass and drop those that slow it down
+  std::int64_t pairs = 30;     ///< of interleaved timing
+  double max_seconds = 600.0;  ///< of all timing together
+  bool try_reverting = true;   ///< time the result without each pass and drop those that slow it down
   std::uint64_t seed = 0;
   int workers = 0;
   bool strict = false;
   std::filesystem::path cache_dir;
-  /// Peak resident bytes of a fresh process that loads this file, compiles it so and runs it once; absent: not measured.
+  /// Peak resident bytes of a fresh process that loads this file, compiles it so and runs it once; absent:
+  /// not measured.
   std::function<std::int64_t(const std::filesystem::path& model, const engine::CompileOptions&)> probe_memory;
-  std::string command;                         ///< as typed, for the report
+  std::string command;  ///< as typed, for the report
   std::map<std::string, std::string> versions;
 };
 
-/// The main job: measures the original and every rewritten candidate side by side on held-out data in the engine that will
-/// run them, keeps the fastest within the loss budget, verifies the written file loaded afresh, and writes OUT/model.onnx,
-/// OUT/model.recipe.toml, report.json and report.html as one set. When nothing is faster beyond chance the original is
-/// written, and the report says so.
+/// The main job: measures the original and every rewritten candidate side by side on held-out data in the
+/// engine that will run them, keeps the fastest within the loss budget, verifies the written file loaded
+/// afresh, and writes OUT/model.onnx, OUT/model.recipe.toml, report.json and report.html as one set. When
+/// nothing is faster beyond chance the original is written, and the report says so.
 ///
 /// \throws Error of any kind; OUT is then as it was before
 [[nodiscard]] report::Report optimize(const OptimizeOptions& options, const Host& host);

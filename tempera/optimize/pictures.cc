@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <variant>
 
 #include "tempera/image/codec.h"
@@ -48,7 +49,8 @@ image::Image run_to_image(const Subject& subject, engine::Session& session, cons
   return {};
 }
 
-// |after - before| as grey levels around black, times a gain from a fixed list so that pages compare at a glance.
+// |after - before| as grey levels around black, times a gain from a fixed list so that pages compare at a
+// glance.
 std::pair<image::Image, double> difference(const image::Image& before, const image::Image& after) {
   image::Image out(before.width, before.height, before.channels);
   float largest = 0.0F;
@@ -65,14 +67,30 @@ std::pair<image::Image, double> difference(const image::Image& before, const ima
   return {out, gain};
 }
 
+// One sample of each source, as long as there are sources; then further ones.
+std::vector<data::Sample> varied_samples(const Subject& subject, std::size_t most) {
+  std::set<std::size_t> seen;
+  std::vector<std::size_t> first;
+  std::vector<std::size_t> more;
+  for (const std::size_t index : subject.split.verify) {
+    (seen.insert(subject.dataset->samples()[index].source).second ? first : more).push_back(index);
+  }
+  first.insert(first.end(), more.begin(), more.end());
+  return load_samples(subject, first, most);
+}
+
 }  // namespace
 
-std::vector<report::Picture> make_pictures(const Subject& subject, engine::Session& before, engine::Session& after,
-                                           const std::vector<data::Sample>& samples) {
+std::vector<report::Picture> make_pictures(const Subject& subject, engine::Session& before,
+                                           engine::Session& after) {
   constexpr std::size_t kMost = 3;
   const data::OutputRecipe* output = image_output(subject.recipe);
   std::vector<report::Picture> pictures;
-  for (std::size_t i = 0; output != nullptr && i < samples.size() && i < kMost; ++i) {
+  if (output == nullptr) {
+    return pictures;
+  }
+  const std::vector<data::Sample> samples = varied_samples(subject, kMost);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
     const image::Image old_picture = run_to_image(subject, before, samples[i], *output);
     const image::Image new_picture = run_to_image(subject, after, samples[i], *output);
     if (old_picture.values.empty() || old_picture.values.size() != new_picture.values.size()) {

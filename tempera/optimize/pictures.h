@@ -8,10 +8,12 @@
 
 namespace tempera::optimize {
 
-/// Rows of pictures for the page when the recipe says that an output is an image: input, output of the old model, output
-/// of the new one, and their difference magnified so that the largest shows. Nothing for other models.
+/// Rows of pictures for the page when the recipe says that an output is an image: input, output of the old
+/// model, output of the new one, and their difference magnified so that the largest shows. Nothing for other
+/// models.
+///
+/// The pictures are one sample from each of the first sources of the verification part.
 [[nodiscard]] std::vector<report::Picture> make_pictures(const Subject& subject, engine::Session& before,
-                                                         engine::Session& after,
-                                                         const std::vector<data::Sample>& samples);
+                                                         engine::Session& after);
 
 }  // namespace tempera::optimize

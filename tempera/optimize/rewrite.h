@@ -12,7 +12,7 @@
 namespace tempera::optimize {
 
 struct RewriteOptions {
-  std::string engine = "openvino";       ///< what the rewrites aim at
+  std::string engine = "openvino";  ///< what the rewrites aim at
   std::vector<std::string> skip_passes;
   std::filesystem::path dump_folder;
   std::string dump_after;

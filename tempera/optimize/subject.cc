@@ -12,8 +12,8 @@
 namespace tempera::optimize {
 namespace {
 
-// Shapes of the inputs when every sample has the same; looks at the first samples of each part, which bounds the time
-// spent on data that is read again later.
+// Shapes of the inputs when every sample has the same; looks at the first samples of each part, which bounds
+// the time spent on data that is read again later.
 std::map<std::string, graph::Dims> common_shapes(const Subject& subject) {
   constexpr std::size_t kLookedAt = 8;
   const std::vector<std::string> names = data::required_inputs(subject.model.graph);
@@ -54,9 +54,10 @@ Subject load_subject(const SubjectOptions& options, const Host& host) {
     dataset_options.seed = options.seed;
     subject.random_data = options.data.empty();
     host.progress.begin("reading the data", 0);
-    subject.dataset = subject.random_data
-                          ? data::random_dataset(subject.recipe, subject.model.graph, dataset_options)
-                          : data::open_dataset(options.data, subject.recipe, subject.model.graph, dataset_options);
+    subject.dataset =
+        subject.random_data
+            ? data::random_dataset(subject.recipe, subject.model.graph, dataset_options)
+            : data::open_dataset(options.data, subject.recipe, subject.model.graph, dataset_options);
     subject.split = data::split_three(*subject.dataset);
     subject.fixed_shapes = !subject.recipe.deploy.shapes.empty();
     subject.input_shapes = subject.fixed_shapes ? subject.recipe.deploy.shapes : common_shapes(subject);
@@ -72,12 +73,14 @@ Subject load_subject(const SubjectOptions& options, const Host& host) {
 std::vector<graph::Tensor> arrange_inputs(const data::Sample& sample, const graph::Graph& graph,
                                           const std::vector<std::string>& names) {
   const std::vector<std::string> held = data::required_inputs(graph);
-  TEMPERA_CHECK(held.size() == sample.inputs.size(), fmt::format("sample '{}' does not fit the graph", sample.name));
+  TEMPERA_CHECK(held.size() == sample.inputs.size(),
+                fmt::format("sample '{}' does not fit the graph", sample.name));
   std::vector<graph::Tensor> inputs;
   inputs.reserve(names.size());
   for (const std::string& name : names) {
     const auto found = std::find(held.begin(), held.end(), name);
-    TEMPERA_CHECK(found != held.end(), fmt::format("the session wants an input '{}' that samples lack", name));
+    TEMPERA_CHECK(found != held.end(),
+                  fmt::format("the session wants an input '{}' that samples lack", name));
     inputs.push_back(sample.inputs[static_cast<std::size_t>(found - held.begin())]);
   }
   return inputs;

@@ -22,9 +22,12 @@ struct Subject {
   data::Recipe recipe;
   std::unique_ptr<data::Dataset> dataset;
   data::Split split;
-  bool random_data = false;   ///< data were made up: losses show that rewrites are right, nothing about quality
-  bool fixed_shapes = false;  ///< the recipe fixes the shapes: rewrites may rely on them, and the written file has them
-  /// Shapes to compile for: the recipe's, else those that all samples share (the file then stays dynamic); else empty.
+  bool random_data =
+      false;  ///< data were made up: losses show that rewrites are right, nothing about quality
+  bool fixed_shapes =
+      false;  ///< the recipe fixes the shapes: rewrites may rely on them, and the written file has them
+  /// Shapes to compile for: the recipe's, else those that all samples share (the file then stays dynamic);
+  /// else empty.
   std::map<std::string, graph::Dims> input_shapes;
 };
 
@@ -33,14 +36,15 @@ struct SubjectOptions {
   std::vector<std::filesystem::path> data;  ///< files and folders; empty: seeded random inputs
   std::filesystem::path recipe;             ///< empty: the sidecar, else a guess
   std::uint64_t seed = 0;
-  int workers = 0;                          ///< 0: min(8, cores)
+  int workers = 0;  ///< 0: min(8, cores)
 };
 
 /// Reads model, recipe and data. Shapes are fixed where the recipe says so, or where all samples agree.
 /// \throws what reading them throws, with the model as outermost frame
 [[nodiscard]] Subject load_subject(const SubjectOptions& options, const Host& host);
 
-/// Inputs of `sample` in the order of `names`, which are the session's; a sample holds those of required_inputs().
+/// Inputs of `sample` in the order of `names`, which are the session's; a sample holds those of
+/// required_inputs().
 [[nodiscard]] std::vector<graph::Tensor> arrange_inputs(const data::Sample& sample, const graph::Graph& graph,
                                                         const std::vector<std::string>& names);
 

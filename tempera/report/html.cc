@@ -45,7 +45,9 @@ std::string base64(const std::string& bytes) {
   std::string out;
   out.reserve((bytes.size() + 2) / 3 * 4);
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const auto at = [&](std::size_t k) { return k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0U; };
+    const auto at = [&](std::size_t k) {
+      return k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0U;
+    };
     const unsigned group = (at(i) << 16U) | (at(i + 1) << 8U) | at(i + 2);
     out += kAlphabet[(group >> 18U) & 63U];
     out += kAlphabet[(group >> 12U) & 63U];
@@ -56,12 +58,13 @@ std::string base64(const std::string& bytes) {
 }
 
 std::string number(double value) {
-  return value != 0.0 && std::fabs(value) < 1e-3 ? fmt::format("{:.1e}", value) : fmt::format("{:.4g}", value);
+  return value != 0.0 && std::fabs(value) < 1e-3 ? fmt::format("{:.1e}", value)
+                                                 : fmt::format("{:.4g}", value);
 }
 
 const Candidate* chosen(const Report& report) {
-  const auto found =
-      std::find_if(report.candidates.begin(), report.candidates.end(), [](const Candidate& c) { return c.chosen; });
+  const auto found = std::find_if(report.candidates.begin(), report.candidates.end(),
+                                  [](const Candidate& c) { return c.chosen; });
   return found == report.candidates.end() ? nullptr : &*found;
 }
 
@@ -78,10 +81,12 @@ std::string cards(const Report& report) {
   std::string out = "<div class=cards>\n";
   out += card(fmt::format("{:.2f}x", pick->speedup.median),
               fmt::format("faster (at least {:.2f}x, {} pairs)", pick->speedup.lower95, pick->speedup.pairs));
-  out += card(fmt::format("{:.2f} ms", pick->latency.median_ms), fmt::format("median, was {:.2f} ms", base.latency.median_ms));
+  out += card(fmt::format("{:.2f} ms", pick->latency.median_ms),
+              fmt::format("median, was {:.2f} ms", base.latency.median_ms));
   out += card(human_bytes(pick->file_bytes), fmt::format("file, was {}", human_bytes(base.file_bytes)));
   if (pick->peak_memory_bytes > 0) {
-    out += card(human_bytes(pick->peak_memory_bytes), fmt::format("peak memory, was {}", human_bytes(base.peak_memory_bytes)));
+    out += card(human_bytes(pick->peak_memory_bytes),
+                fmt::format("peak memory, was {}", human_bytes(base.peak_memory_bytes)));
   }
   if (!pick->losses.empty()) {
     const Loss& loss = pick->losses.front();
@@ -94,10 +99,12 @@ std::string cards(const Report& report) {
 std::string loss_cell(const Candidate& candidate) {
   std::string out;
   for (const Loss& loss : candidate.losses) {
-    out += fmt::format("<div class={}>{}: {} {}{}</div>", loss.within ? "good" : "bad", escape(loss.output + " " + loss.metric),
-                       number(loss.value), escape(loss.unit),
-                       loss.worst_sample.empty() ? "" : fmt::format(" <span class=soft>(worst {}, {})</span>", number(loss.worst),
-                                                                    escape(loss.worst_sample)));
+    out +=
+        fmt::format("<div class={}>{}: {} {}{}</div>", loss.within ? "good" : "bad",
+                    escape(loss.output + " " + loss.metric), number(loss.value), escape(loss.unit),
+                    loss.worst_sample.empty() ? ""
+                                              : fmt::format(" <span class=soft>(worst {}, {})</span>",
+                                                            number(loss.worst), escape(loss.worst_sample)));
     if (loss.baseline.has_value()) {
       out += fmt::format("<div class=soft>original {}</div>", number(*loss.baseline));
     }
@@ -111,18 +118,21 @@ std::string candidate_table(const Report& report) {
     slowest = std::max(slowest, c.latency.median_ms);
   }
   std::string out =
-      "<h2>Candidates</h2>\n<div class=scroll><table><tr><th>as measured<th>median ms<th>p95 ms<th class=text><th>speed-up"
+      "<h2>Candidates</h2>\n<div class=scroll><table><tr><th>as measured<th>median ms<th>p95 ms<th "
+      "class=text><th>speed-up"
       "<th>at least<th>file<th>peak memory<th class=text>loss on held-out data<th class=text>verdict</tr>\n";
   for (const Candidate& c : report.candidates) {
     out += fmt::format(
-        "<tr{}><td>{}<td>{:.2f}<td>{:.2f}<td class=bars style=\"width:14%;min-width:90px\"><div class=bar style=\"width:{:.1f}%\"></div><td>{:.2f}x<td>{:.2f}x<td>{}"
+        "<tr{}><td>{}<td>{:.2f}<td>{:.2f}<td class=bars style=\"width:14%;min-width:90px\"><div class=bar "
+        "style=\"width:{:.1f}%\"></div><td>{:.2f}x<td>{:.2f}x<td>{}"
         "<td>{}<td class=text>{}<td class=text>{}</tr>\n",
         c.chosen ? " class=chosen" : "", escape(c.name), c.latency.median_ms, c.latency.p95_ms,
         100.0 * c.latency.median_ms / slowest, c.speedup.median, c.speedup.lower95, human_bytes(c.file_bytes),
         c.peak_memory_bytes > 0 ? human_bytes(c.peak_memory_bytes) : "-", loss_cell(c), escape(c.verdict));
   }
-  return out + "</table></div>\n<p class=soft>Speed-ups are medians of interleaved pairs against the first row; "
-               "\"at least\" is the lower 95 % bound.</p>\n";
+  return out +
+         "</table></div>\n<p class=soft>Speed-ups are medians of interleaved pairs against the first row; "
+         "\"at least\" is the lower 95 % bound.</p>\n";
 }
 
 std::string picture_rows(const Report& report) {
@@ -131,8 +141,10 @@ std::string picture_rows(const Report& report) {
   }
   const auto figure = [](const std::string& png, const std::string& caption) {
     return png.empty() ? std::string()
-                       : fmt::format("<figure><img alt=\"{0}\" src=\"data:image/png;base64,{1}\"><figcaption>{0}</figcaption></figure>\n",
-                                     escape(caption), base64(png));
+                       : fmt::format(
+                             "<figure><img alt=\"{0}\" "
+                             "src=\"data:image/png;base64,{1}\"><figcaption>{0}</figcaption></figure>\n",
+                             escape(caption), base64(png));
   };
   std::string out = "<h2>Pictures before and after</h2>\n";
   for (const Picture& p : report.pictures) {
@@ -154,16 +166,19 @@ std::string pass_list(const Report& report) {
       continue;
     }
     any = true;
-    out += fmt::format("<details><summary><code>{}</code> fired {} times, declined {}{}{} <span class=soft>({:.1f} ms)</span></summary><ul>\n",
-                       escape(pass.name), pass.rewrites.size(), pass.skipped.size(),
-                       pass.effect > 0 ? fmt::format("; the model is {:.2f} times as fast with it", pass.effect) : "",
-                       pass.reverted.empty() ? "" : fmt::format(" <b class=bad>reverted: {}</b>", escape(pass.reverted)),
-                       pass.time_ms);
+    out += fmt::format(
+        "<details><summary><code>{}</code> fired {} times, declined {}{}{} <span class=soft>({:.1f} "
+        "ms)</span></summary><ul>\n",
+        escape(pass.name), pass.rewrites.size(), pass.skipped.size(),
+        pass.effect > 0 ? fmt::format("; the model is {:.2f} times as fast with it", pass.effect) : "",
+        pass.reverted.empty() ? "" : fmt::format(" <b class=bad>reverted: {}</b>", escape(pass.reverted)),
+        pass.time_ms);
     for (const Site& site : pass.rewrites) {
       out += fmt::format("<li><code>{}</code> {}</li>\n", escape(site.node), escape(site.text));
     }
     for (const Site& site : pass.skipped) {
-      out += fmt::format("<li class=soft><code>{}</code> left alone: {}</li>\n", escape(site.node), escape(site.text));
+      out += fmt::format("<li class=soft><code>{}</code> left alone: {}</li>\n", escape(site.node),
+                         escape(site.text));
     }
     out += "</ul></details>\n";
   }
@@ -180,20 +195,27 @@ std::string node_table(const Report& report) {
   }
   constexpr std::size_t kShown = 40;
   std::string out =
-      "<h2>Time per node</h2>\n<div class=scroll><table><tr><th>node<th class=text>operator<th class=text>kernel"
+      "<h2>Time per node</h2>\n<div class=scroll><table><tr><th>node<th class=text>operator<th "
+      "class=text>kernel"
       "<th>before &micro;s<th>after &micro;s<th class=text></tr>\n";
   for (std::size_t i = 0; i < report.nodes.size() && i < kShown; ++i) {
     const NodeRecord& node = report.nodes[i];
-    const auto cell = [](const std::optional<double>& us) { return us ? fmt::format("{:.0f}", *us) : std::string("-"); };
+    const auto cell = [](const std::optional<double>& us) {
+      return us ? fmt::format("{:.0f}", *us) : std::string("-");
+    };
     out += fmt::format(
-        "<tr><td><code>{}</code><td class=text>{}<td class=text><span class=soft>{}</span><td>{}<td>{}<td class=bars>"
-        "<div class=\"bar before\" style=\"width:{:.1f}%\"></div><div class=bar style=\"width:{:.1f}%\"></div></tr>\n",
-        escape(node.node), escape(node.op_type), escape(node.kernel), cell(node.before_us), cell(node.after_us),
-        100.0 * node.before_us.value_or(0.0) / longest, 100.0 * node.after_us.value_or(0.0) / longest);
+        "<tr><td><code>{}</code><td class=text>{}<td class=text><span class=soft>{}</span><td>{}<td>{}<td "
+        "class=bars>"
+        "<div class=\"bar before\" style=\"width:{:.1f}%\"></div><div class=bar "
+        "style=\"width:{:.1f}%\"></div></tr>\n",
+        escape(node.node), escape(node.op_type), escape(node.kernel), cell(node.before_us),
+        cell(node.after_us), 100.0 * node.before_us.value_or(0.0) / longest,
+        100.0 * node.after_us.value_or(0.0) / longest);
   }
   out += "</table></div>\n";
   if (report.nodes.size() > kShown) {
-    out += fmt::format("<p class=soft>the {} longest of {}; all are in report.json</p>\n", kShown, report.nodes.size());
+    out += fmt::format("<p class=soft>the {} longest of {}; all are in report.json</p>\n", kShown,
+                       report.nodes.size());
   }
   return out;
 }
@@ -212,17 +234,22 @@ std::string facts(const std::string& title, const std::map<std::string, std::str
 }  // namespace
 
 std::string to_html(const Report& report) {
-  std::string out = "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
-                    "content=\"width=device-width,initial-scale=1\"><title>Tempera report</title><style>";
+  std::string out =
+      "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
+      "content=\"width=device-width,initial-scale=1\"><title>Tempera report</title><style>";
   out += kStyle;
-  out += fmt::format("</style></head><body><main>\n<h1>Tempera report</h1>\n<p class=soft><code>{}</code><br>{}</p>\n<p class=lead>{}</p>\n",
-                     escape(report.command), escape(report.created), escape(report.summary));
+  out += fmt::format(
+      "</style></head><body><main>\n<h1>Tempera report</h1>\n<p class=soft><code>{}</code><br>{}</p>\n<p "
+      "class=lead>{}</p>\n",
+      escape(report.command), escape(report.created), escape(report.summary));
   for (const std::string& note : report.notes) {
     out += fmt::format("<div class=note>{}</div>\n", escape(note));
   }
-  out += cards(report) + candidate_table(report) + picture_rows(report) + pass_list(report) + node_table(report);
-  std::map<std::string, std::string> files = {{"model", fmt::format("{} (sha256 {})", report.model.path, report.model.sha256)},
-                                              {"settings", "sha256 " + report.settings_sha256}};
+  out +=
+      cards(report) + candidate_table(report) + picture_rows(report) + pass_list(report) + node_table(report);
+  std::map<std::string, std::string> files = {
+      {"model", fmt::format("{} (sha256 {})", report.model.path, report.model.sha256)},
+      {"settings", "sha256 " + report.settings_sha256}};
   if (!report.data.path.empty()) {
     files["data"] = fmt::format("{} (sha256 {})", report.data.path, report.data.sha256);
   }
@@ -232,8 +259,9 @@ std::string to_html(const Report& report) {
   for (const auto& [part, count] : report.samples) {
     files["samples for " + part] = std::to_string(count);
   }
-  out += facts("How to run the result", report.deploy) + facts("Files and data", files) + facts("Settings", report.settings) +
-         facts("Machine", report.machine) + facts("Versions", report.versions);
+  out += facts("How to run the result", report.deploy) + facts("Files and data", files) +
+         facts("Settings", report.settings) + facts("Machine", report.machine) +
+         facts("Versions", report.versions);
   return out + "</main></body></html>\n";
 }
 

@@ -26,16 +26,25 @@ Json list_of(const std::vector<T>& items) {
 Json json_of(const Fingerprint& f) { return {{"path", f.path}, {"sha256", f.sha256}, {"bytes", f.bytes}}; }
 
 Json json_of(const Latency& l) {
-  return {{"min_ms", l.min_ms}, {"median_ms", l.median_ms}, {"p95_ms", l.p95_ms}, {"p99_ms", l.p99_ms}, {"runs", l.runs}};
+  return {{"min_ms", l.min_ms},
+          {"median_ms", l.median_ms},
+          {"p95_ms", l.p95_ms},
+          {"p99_ms", l.p99_ms},
+          {"runs", l.runs}};
 }
 
 Json json_of(const Speedup& s) {
-  return {{"median", s.median}, {"lower95", s.lower95}, {"noise", s.noise}, {"pairs", s.pairs}, {"faster", s.faster}};
+  return {{"median", s.median},
+          {"lower95", s.lower95},
+          {"noise", s.noise},
+          {"pairs", s.pairs},
+          {"faster", s.faster}};
 }
 
 Json json_of(const Loss& l) {
-  Json json = {{"output", l.output}, {"metric", l.metric},         {"unit", l.unit},   {"value", l.value},
-               {"worst", l.worst},   {"worst_sample", l.worst_sample}, {"limit", l.limit}, {"within", l.within}};
+  Json json = {{"output", l.output}, {"metric", l.metric}, {"unit", l.unit},
+               {"value", l.value},   {"worst", l.worst},   {"worst_sample", l.worst_sample},
+               {"limit", l.limit},   {"within", l.within}};
   json["baseline"] = l.baseline.has_value() ? Json(*l.baseline) : Json(nullptr);
   return json;
 }

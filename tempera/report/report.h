@@ -34,19 +34,19 @@ struct Speedup {
   double lower95 = 1.0;  ///< lower 95 % bound of the median ratio
   double noise = 1.0;    ///< the same bound's mirror for the baseline against itself: what chance alone gives
   std::int64_t pairs = 0;
-  bool faster = false;   ///< lower95 above both 1 and noise
+  bool faster = false;  ///< lower95 above both 1 and noise
 };
 
 /// One measure of one output over the held-out samples.
 struct Loss {
   std::string output;
-  std::string metric;          ///< "relative_l2", "psnr_y", "top1_agreement", ...
-  std::string unit;            ///< "", "dB", "%"
-  double value = 0.0;          ///< mean over samples
+  std::string metric;  ///< "relative_l2", "psnr_y", "top1_agreement", ...
+  std::string unit;    ///< "", "dB", "%"
+  double value = 0.0;  ///< mean over samples
   double worst = 0.0;
-  std::string worst_sample;    ///< the sample's name
+  std::string worst_sample;        ///< the sample's name
   std::optional<double> baseline;  ///< the original's own value when the metric compares with labels
-  double limit = 0.0;          ///< what the budget allows
+  double limit = 0.0;              ///< what the budget allows
   bool within = true;
 };
 
@@ -91,7 +91,8 @@ struct NodeRecord {
   std::optional<double> after_us;
 };
 
-/// A picture row of the page: the same crop before and after, and their difference magnified. PNG files' bytes.
+/// A picture row of the page: the same crop before and after, and their difference magnified. PNG files'
+/// bytes.
 struct Picture {
   std::string sample;
   std::string input_png;
@@ -104,24 +105,24 @@ struct Picture {
 /// Everything `optimize` claims, with what is needed to repeat it.
 struct Report {
   std::string command;
-  std::string created;  ///< ISO 8601, UTC
-  std::map<std::string, std::string> versions;   ///< "tempera", "openvino", "torch", "onnx"
-  std::map<std::string, std::string> machine;    ///< "cpu", "features", "cores", "memory"
+  std::string created;                          ///< ISO 8601, UTC
+  std::map<std::string, std::string> versions;  ///< "tempera", "openvino", "torch", "onnx"
+  std::map<std::string, std::string> machine;   ///< "cpu", "features", "cores", "memory"
   Fingerprint model;
   Fingerprint data;
   Fingerprint output;
-  std::string settings_sha256;                   ///< of the settings below
-  std::map<std::string, std::string> settings;   ///< options as resolved
-  std::map<std::string, std::string> deploy;     ///< engine, precision, threads, shapes: how to run the result
-  std::map<std::string, std::int64_t> samples;   ///< "calibrate", "search", "verify"
+  std::string settings_sha256;                  ///< of the settings below
+  std::map<std::string, std::string> settings;  ///< options as resolved
+  std::map<std::string, std::string> deploy;    ///< engine, precision, threads, shapes: how to run the result
+  std::map<std::string, std::int64_t> samples;  ///< "calibrate", "search", "verify"
   bool changed = false;
-  bool verified = false;  ///< losses below were measured on held-out data with the written file
-  std::string summary;    ///< one sentence: what was gained, or why the original stayed
+  bool verified = false;              ///< losses below were measured on held-out data with the written file
+  std::string summary;                ///< one sentence: what was gained, or why the original stayed
   std::vector<Candidate> candidates;  ///< the first is the baseline
   std::vector<PassRecord> passes;
   std::vector<NodeRecord> nodes;
-  std::vector<Picture> pictures;      ///< on the page, not in the JSON
-  std::vector<std::string> notes;     ///< fallbacks, warnings, what was not claimed and why
+  std::vector<Picture> pictures;   ///< on the page, not in the JSON
+  std::vector<std::string> notes;  ///< fallbacks, warnings, what was not claimed and why
 };
 
 /// The report as JSON text (schema "tempera.report", version kSchemaVersion).

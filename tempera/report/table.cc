@@ -14,7 +14,9 @@ std::string measure(const Loss& loss) {
   const std::string value = std::fabs(loss.value) != 0.0 && std::fabs(loss.value) < 1e-3
                                 ? fmt::format("{:.1e}", loss.value)
                                 : fmt::format("{:.4g}", loss.value);
-  return fmt::format("{} {}{}", loss.metric, value, unit);
+  const std::string before =
+      loss.baseline.has_value() ? fmt::format(" (original {:.4g})", *loss.baseline) : "";
+  return fmt::format("{} {}{}{}", loss.metric, value, unit, before);
 }
 
 // The loss that stands for the candidate in one line: the first out of budget, else the first.
@@ -22,7 +24,8 @@ std::string headline_loss(const Candidate& candidate) {
   if (candidate.losses.empty()) {
     return "not measured";
   }
-  const auto over = std::find_if(candidate.losses.begin(), candidate.losses.end(), [](const Loss& l) { return !l.within; });
+  const auto over =
+      std::find_if(candidate.losses.begin(), candidate.losses.end(), [](const Loss& l) { return !l.within; });
   return measure(over != candidate.losses.end() ? *over : candidate.losses.front());
 }
 
@@ -70,7 +73,8 @@ std::string to_table(const Report& report, bool color) {
   for (const Candidate& c : report.candidates) {
     const bool baseline = &c == &report.candidates.front();
     rows.push_back({(c.chosen ? "* " : "  ") + c.name, fmt::format("{:.2f}", c.latency.median_ms),
-                    fmt::format("{:.2f}", c.latency.p95_ms), baseline ? "1" : fmt::format("{:.2f}x", c.speedup.median),
+                    fmt::format("{:.2f}", c.latency.p95_ms),
+                    baseline ? "1" : fmt::format("{:.2f}x", c.speedup.median),
                     baseline ? "" : fmt::format("{:.2f}x", c.speedup.lower95), human_bytes(c.file_bytes),
                     c.peak_memory_bytes > 0 ? human_bytes(c.peak_memory_bytes) : "-",
                     baseline && c.losses.empty() ? "reference" : headline_loss(c)});

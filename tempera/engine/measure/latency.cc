@@ -11,7 +11,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 double median_of_sorted(const std::vector<double>& sorted) {
   const std::size_t n = sorted.size();
@@ -23,8 +25,9 @@ double nearest_rank(const std::vector<double>& sorted, double fraction) {
   return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
-// Index (from 0) of the largest order statistic that lies at or below the median with at least 95 % confidence: the
-// largest k with P(Binomial(n, 1/2) <= k) <= 0.05 from below, or 0 when n is too small for any.
+// Index (from 0) of the largest order statistic that lies at or below the median with at least 95 %
+// confidence: the largest k with P(Binomial(n, 1/2) <= k) <= 0.05 from below, or 0 when n is too small for
+// any.
 std::size_t lower_rank(std::size_t n) {
   double probability = std::pow(0.5, static_cast<double>(n));
   double cumulative = 0.0;
@@ -54,8 +57,8 @@ std::vector<double> sorted_ratios(std::span<const double> above, std::span<const
 LatencyStats latency_stats(std::vector<double> times_ms) {
   TEMPERA_CHECK(!times_ms.empty(), "no times to summarise");
   std::sort(times_ms.begin(), times_ms.end());
-  return {times_ms.front(), median_of_sorted(times_ms), nearest_rank(times_ms, 0.95), nearest_rank(times_ms, 0.99),
-          static_cast<std::int64_t>(times_ms.size())};
+  return {times_ms.front(), median_of_sorted(times_ms), nearest_rank(times_ms, 0.95),
+          nearest_rank(times_ms, 0.99), static_cast<std::int64_t>(times_ms.size())};
 }
 
 PairedSpeedup paired_speedup(std::span<const double> baseline, std::span<const double> again,
@@ -77,7 +80,8 @@ PairedSpeedup paired_speedup(std::span<const double> baseline, std::span<const d
   return speedup;
 }
 
-std::vector<Timing> time_interleaved(std::span<const Timed> sessions, const TimingOptions& options, const Host& host) {
+std::vector<Timing> time_interleaved(std::span<const Timed> sessions, const TimingOptions& options,
+                                     const Host& host) {
   TEMPERA_CHECK(!sessions.empty(), "nothing to time");
   constexpr std::int64_t kFewestRounds = 5;
   const std::size_t count = sessions.size();

@@ -26,10 +26,10 @@ struct LatencyStats {
 ///
 ///   ratio_i = baseline_i / contender_i      above 1: faster
 ///
-/// The lower bound is the order statistic of the ratios that lies below their median with 95 % confidence, from the
-/// binomial distribution of ranks (distribution-free; Conover, Practical Nonparametric Statistics, 3rd ed., sec. 3.2).
-/// `noise` is the upper 95 % bound of the same for the baseline against its own second run in each round: what chance
-/// alone gives.
+/// The lower bound is the order statistic of the ratios that lies below their median with 95 % confidence,
+/// from the binomial distribution of ranks (distribution-free; Conover, Practical Nonparametric Statistics,
+/// 3rd ed., sec. 3.2). `noise` is the upper 95 % bound of the same for the baseline against its own second
+/// run in each round: what chance alone gives.
 struct PairedSpeedup {
   double median = 1.0;
   double lower95 = 1.0;
@@ -54,9 +54,10 @@ struct Timed {
 };
 
 struct TimingOptions {
-  std::int64_t pairs = 30;     ///< rounds wanted
-  std::int64_t warmup = 3;     ///< rounds run and not counted
-  double max_seconds = 60.0;   ///< stop earlier after this, but not before 5 rounds; fewer than 30 never count as faster
+  std::int64_t pairs = 30;  ///< rounds wanted
+  std::int64_t warmup = 3;  ///< rounds run and not counted
+  double max_seconds =
+      60.0;  ///< stop earlier after this, but not before 5 rounds; fewer than 30 never count as faster
 };
 
 struct Timing {
@@ -64,9 +65,10 @@ struct Timing {
   PairedSpeedup speedup;  ///< against the first; of the first: against itself
 };
 
-/// Runs all sessions in turn, round by round, in an order that is reversed every other round: baseline, contenders,
-/// baseline again. The first of `sessions` is the baseline. \throws Error{kCancelled} and what the sessions throw
-[[nodiscard]] std::vector<Timing> time_interleaved(std::span<const Timed> sessions, const TimingOptions& options,
-                                                   const Host& host);
+/// Runs all sessions in turn, round by round, in an order that is reversed every other round: baseline,
+/// contenders, baseline again. The first of `sessions` is the baseline. \throws Error{kCancelled} and what
+/// the sessions throw
+[[nodiscard]] std::vector<Timing> time_interleaved(std::span<const Timed> sessions,
+                                                   const TimingOptions& options, const Host& host);
 
 }  // namespace tempera::engine
