@@ -5,12 +5,15 @@
 
 #include "tempera/base/error.h"
 #include "tempera/engine/openvino/openvino_engine.h"
+#include "tempera/engine/torch/torch_engine.h"
 
 namespace tempera::engine {
 namespace {
 
-constexpr std::array<EngineEntry, 1> kEngines{{
+constexpr std::array<EngineEntry, 2> kEngines{{
     {"openvino", "OpenVINO on this machine's CPU: the fast one, for deployment", make_openvino_engine},
+    {"torch", "PyTorch's ATen, one operator after the other: the reference",
+     []() -> std::unique_ptr<Engine> { return make_torch_engine(); }},
 }};
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -145,6 +146,25 @@ std::vector<NodeCase> read_cases(const std::filesystem::path& folder) {
     cases.push_back(std::move(node_case));
   }
   return cases;
+}
+
+std::filesystem::path environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) {
+    throw Error(ErrorCode::kNotFound, fmt::format("the environment has no {}", name), "run the test through ctest");
+  }
+  return value;
+}
+
+std::vector<NodeCase> prepared_cases() {
+  const std::filesystem::path folder = environment("TEMPERA_BUILD_DIR") / "node_cases";
+  const std::string command =
+      fmt::format("'{}' '{}' '{}'", environment("TEMPERA_TEST_PYTHON").string(),
+                  (environment("TEMPERA_SOURCE_DIR") / "tests/conformance/write_node_cases.py").string(), folder.string());
+  if (std::system(command.c_str()) != 0) {
+    throw Error(ErrorCode::kIo, "write_node_cases.py failed");
+  }
+  return read_cases(folder);
 }
 
 std::string difference(const NodeCase& node_case, const std::vector<CaseValue>& expected,

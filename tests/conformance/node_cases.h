@@ -34,6 +34,12 @@ struct NodeCase {
 /// \throws Error{kNotFound, kBadModel} when the folder's list is missing or malformed
 [[nodiscard]] std::vector<NodeCase> read_cases(const std::filesystem::path& folder);
 
+/// A path that ctest sets for the tests. \throws Error{kNotFound} when it is not set
+[[nodiscard]] std::filesystem::path environment(const char* name);
+
+/// All cases, written by the Python of the tests when they are not there yet.
+[[nodiscard]] std::vector<NodeCase> prepared_cases();
+
 /// Computes a case's model: one value for each output of the graph.
 using RunCase = std::function<std::vector<CaseValue>(const NodeCase& node_case)>;
 

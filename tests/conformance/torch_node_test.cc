@@ -152,26 +152,6 @@ std::map<std::string, std::function<std::string()>> judges_of(const std::vector<
   return judges;
 }
 
-std::filesystem::path environment(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) {
-    throw Error(ErrorCode::kNotFound, fmt::format("the environment has no {}", name), "run the test through ctest");
-  }
-  return value;
-}
-
-/// The cases, written by the Python of the tests when they are not there yet.
-std::vector<NodeCase> prepared_cases() {
-  const std::filesystem::path folder = environment("TEMPERA_BUILD_DIR") / "node_cases";
-  const std::string command =
-      fmt::format("'{}' '{}' '{}'", environment("TEMPERA_TEST_PYTHON").string(),
-                  (environment("TEMPERA_SOURCE_DIR") / "tests/conformance/write_node_cases.py").string(), folder.string());
-  if (std::system(command.c_str()) != 0) {
-    throw Error(ErrorCode::kIo, "write_node_cases.py failed");
-  }
-  return read_cases(folder);
-}
-
 /// Only the listed cases fail. TEMPERA_CASES=text runs those whose names hold the text, and prints what differs.
 TEST(TorchNodeCases, OnlyListedCasesFail) {
   at::set_num_threads(1);  // the cases are tiny

@@ -17,13 +17,14 @@ namespace {
 
 using Frame = std::vector<Value>;  // by slot
 
-/// The type with full shape, as a context-dependent function body asks for it.
+/// Element type and rank, as a context-dependent function body asks for them. Not the dimensions: a body is expanded
+/// once for each type, and a loop may well see a new length every time.
 graph::ValueType type_of(const Value& value) {
   if (const Array* array = value.array()) {
-    return graph::ValueType::tensor(array->type, graph::shape_of(array->data.sizes().vec()));
+    return graph::ValueType::tensor(array->type, graph::Shape(static_cast<std::size_t>(array->data.dim())));
   }
   if (const graph::Tensor* strings = value.strings()) {
-    return graph::ValueType::tensor(DataType::kString, graph::shape_of(strings->dims()));
+    return graph::ValueType::tensor(DataType::kString, graph::Shape(strings->dims().size()));
   }
   graph::ValueType type;
   if (const Sequence* sequence = value.sequence()) {
@@ -49,7 +50,10 @@ auto translated(Function&& function) {
   } catch (const c10::OutOfMemoryError& error) {
     throw Error(ErrorCode::kOutOfMemory, error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    throw Error(ErrorCode::kEngineFailed, error.what_without_backtrace());
+    const std::string message = error.what_without_backtrace();
+    // The CPU allocator throws the general type.
+    const bool is_memory = message.find("can't allocate memory") != std::string::npos;
+    throw Error(is_memory ? ErrorCode::kOutOfMemory : ErrorCode::kEngineFailed, message);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::kOutOfMemory, "not enough memory");
   }

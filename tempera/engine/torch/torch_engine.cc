@@ -30,6 +30,15 @@ at::Device device_of(const CompileOptions& options, const Attributes& attributes
   return at::Device(options.device);
 }
 
+/// The model as it is interpreted: local functions inlined. Kernels take every form of their operator from opset 7 on;
+/// older models, whose broadcasting was another, are raised.
+graph::Model prepare(const graph::Model& model) {
+  constexpr std::int64_t kOldestOpset = 7;
+  graph::Model prepared = onnx::inline_functions(model);
+  const bool has_standard = prepared.opsets.contains("") || prepared.opsets.contains("ai.onnx");
+  return has_standard && prepared.opset() < kOldestOpset ? onnx::convert_opset(prepared, onnx::kNewestOpset) : prepared;
+}
+
 /// Inputs and outputs in the order of the graph, with the shapes that the options fix.
 std::vector<Port> input_ports(const graph::Graph& graph, const std::map<std::string, graph::Dims>& shapes) {
   std::vector<Port> ports;
@@ -172,7 +181,7 @@ class TorchEngineImpl final : public TorchEngine {
 
   [[nodiscard]] std::vector<Unsupported> unsupported(const graph::Model& model) const override {
     std::vector<Unsupported> found;
-    const graph::Model inlined = onnx::inline_functions(model);
+    const graph::Model inlined = prepare(model);
     graph::for_each_graph(inlined.graph, [&](const graph::Graph& graph) {
       for (const graph::NodeId id : graph.nodes()) {
         const graph::Node& node = graph.node(id);
@@ -208,7 +217,7 @@ class TorchEngineImpl final : public TorchEngine {
       }
       throw Error(ErrorCode::kUnsupported, fmt::format("the torch engine cannot run {}", list));
     }
-    return std::make_unique<Session>(onnx::inline_functions(model), options, device);
+    return std::make_unique<Session>(prepare(model), options, device);
   }
 
  private:

@@ -157,7 +157,7 @@ void logical(KernelContext& context) {
   context.set(0, function(context.tensor(0), second(context)));
 }
 
-/// Shifts of at least the width give 0; on the carrier, a shift to the left is cut to the type's width.
+/// A shift of at least the width leaves nothing but a negative number's sign.
 void bit_shift(KernelContext& context) {
   const DataType type = common_type(context);
   const at::Tensor& x = context.tensor(0);
@@ -175,10 +175,14 @@ void bit_shift(KernelContext& context) {
   }
   const at::Tensor wide = x.to(at::kLong);
   const at::Tensor by = count.to(at::kLong);
-  const at::Tensor too_far = by.ge(numeric::bits_of(type));
-  const at::Tensor safe = by.masked_fill(too_far, 0);
+  const std::int64_t width = numeric::bits_of(type);
+  const at::Tensor too_far = by.ge(width);
+  const at::Tensor safe = at::where(too_far, at::full_like(by, width - 1), by);
+  // Shifted to the right, an integer of either sign runs out at its sign: one step more from width - 1 changes nothing
+  // of a signed one, and clears an unsigned one.
   const at::Tensor shifted = left ? at::bitwise_left_shift(wide, safe) : at::bitwise_right_shift(wide, safe);
-  const at::Tensor cut = at::where(too_far, at::zeros_like(shifted), shifted);
+  const at::Tensor last = left ? at::zeros_like(shifted) : at::bitwise_right_shift(shifted, 1);
+  const at::Tensor cut = at::where(too_far, last, shifted);
   context.set(0, wrap(cut.to(x.scalar_type()), type), type);
 }
 

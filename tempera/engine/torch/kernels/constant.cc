@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 
 #include "tempera/engine/torch/kernels/cast.h"
 #include "tempera/engine/torch/kernels/families.h"
@@ -85,9 +87,12 @@ void range(KernelContext& context) {
     const std::int64_t first = context.scalar_int(0);
     const std::int64_t last = context.scalar_int(1);
     const std::int64_t step = context.scalar_int(2);
-    const std::int64_t span = step > 0 ? last - first : first - last;
-    const std::int64_t size = step > 0 ? step : -step;
-    count = span <= 0 ? 0 : (span - 1) / size + 1;
+    std::int64_t span = 0;
+    if (step == std::numeric_limits<std::int64_t>::min() ||
+        __builtin_sub_overflow(step > 0 ? last : first, step > 0 ? first : last, &span)) {
+      context.fail(fmt::format("a Range from {} to {} by {}", first, last, step));
+    }
+    count = span <= 0 ? 0 : (span - 1) / std::abs(step) + 1;
   } else {
     count = static_cast<std::int64_t>(std::max(0.0, std::ceil((context.scalar(1) - context.scalar(0)) / delta)));
   }

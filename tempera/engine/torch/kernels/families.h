@@ -31,6 +31,7 @@ std::span<const Kernel> sequence_kernels();
 std::span<const Kernel> shape_kernels();
 std::span<const Kernel> signal_kernels();
 std::span<const Kernel> softmax_kernels();
+std::span<const Kernel> strings_kernels();
 std::span<const Kernel> unary_kernels();
 
 }  // namespace tempera::engine::aten

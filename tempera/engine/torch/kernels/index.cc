@@ -153,12 +153,8 @@ void one_hot(KernelContext& context) {
   context.set(0, at::where(on, values.data[1], values.data[0]), values.type);
 }
 
-/// [rank, count], in row-major order
-void non_zero(KernelContext& context) {
-  const at::Tensor& x = context.tensor(0);
-  // A scalar counts as [1]: ONNX gives it one row.
-  context.set(0, at::nonzero(x.dim() == 0 ? x.reshape({1}) : x).t().contiguous());
-}
+/// [rank, count], in row-major order; [0, count] for a scalar
+void non_zero(KernelContext& context) { context.set(0, at::nonzero(context.tensor(0)).t().contiguous()); }
 
 constexpr Kernel kKernels[] = {
     {"Gather", moving<gather>},

@@ -37,6 +37,7 @@ constexpr Family kFamilies[] = {
     shape_kernels,
     signal_kernels,
     softmax_kernels,
+    strings_kernels,
     unary_kernels,
 };
 

@@ -127,21 +127,18 @@ void tile(KernelContext& context) {
 // -- padding -------------------------------------------------------------------------------------------------------------
 
 /// Source position of each padded position along one axis of `length` elements.
-std::vector<std::int64_t> pad_positions(std::string_view mode, std::int64_t length, std::int64_t before,
-                                        std::int64_t after) {
-  std::vector<std::int64_t> list;
-  for (std::int64_t i = -before; i < length + after; ++i) {
-    if (mode == "edge") {
-      list.push_back(std::clamp<std::int64_t>(i, 0, length - 1));
-    } else if (mode == "wrap") {
-      list.push_back(((i % length) + length) % length);
-    } else {  // reflect: without repeating the edge, over and over
-      const std::int64_t period = std::max<std::int64_t>(2 * (length - 1), 1);
-      const std::int64_t at = ((i % period) + period) % period;
-      list.push_back(at < length ? at : period - at);
-    }
+at::Tensor pad_positions(std::string_view mode, std::int64_t length, std::int64_t before, std::int64_t after) {
+  const at::Tensor at = at::arange(-before, length + after, at::TensorOptions(at::kLong));
+  if (mode == "edge") {
+    return at.clamp(0, length - 1);
   }
-  return list;
+  if (mode == "wrap") {
+    return at.remainder(length);
+  }
+  // reflect: without repeating the edge, over and over
+  const std::int64_t period = std::max<std::int64_t>(2 * (length - 1), 1);
+  const at::Tensor folded = at.remainder(period);
+  return at::where(folded.lt(length), folded, at::rsub(folded, period));
 }
 
 /// pads = [begin of each axis ..., end of each axis ...]; negative ones cut.
@@ -196,9 +193,9 @@ void pad(KernelContext& context) {
     }
     // What is cut away is not there to be mirrored, so cut first.
     y = slice_axis(y, axis, std::max<std::int64_t>(-before[i], 0), y.size(axis) - std::max<std::int64_t>(-after[i], 0), 1);
-    const std::vector<std::int64_t> list = pad_positions(mode, y.size(axis), std::max<std::int64_t>(before[i], 0),
-                                                         std::max<std::int64_t>(after[i], 0));
-    y = at::index_select(y, axis, positions(list, context));
+    const at::Tensor source = pad_positions(mode, y.size(axis), std::max<std::int64_t>(before[i], 0),
+                                            std::max<std::int64_t>(after[i], 0));
+    y = at::index_select(y, axis, source.to(context.device()));
   }
   context.set(0, y, x.type);
 }

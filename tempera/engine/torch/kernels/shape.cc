@@ -41,7 +41,6 @@ void reshape(KernelContext& context) {
   }
   std::vector<std::int64_t> dims = *asked;
   const bool zero_is_zero = context.integer("allowzero", 0) != 0;
-  std::int64_t known = 1;
   std::int64_t unknown = -1;
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] == 0 && !zero_is_zero) {
@@ -52,19 +51,22 @@ void reshape(KernelContext& context) {
     }
     if (dims[i] == -1 && unknown < 0) {
       unknown = static_cast<std::int64_t>(i);
-    } else {
-      known *= dims[i];
+      dims[i] = 1;
     }
   }
-  if (unknown >= 0 && known != 0) {
-    dims[static_cast<std::size_t>(unknown)] = x.data.numel() / known;
-  } else if (unknown >= 0) {
-    dims[static_cast<std::size_t>(unknown)] = 0;
-  }
-  if (std::any_of(dims.begin(), dims.end(), [](std::int64_t d) { return d < 0; }) ||
-      graph::element_count(dims) != x.data.numel()) {
+  const auto mismatch = [&] {
     context.fail(fmt::format("a tensor of shape {} cannot take the shape {}", graph::to_string(x.data.sizes().vec()),
                              graph::to_string(*asked)));
+  };
+  if (std::any_of(dims.begin(), dims.end(), [](std::int64_t d) { return d < 0; })) {
+    mismatch();
+  }
+  if (unknown >= 0) {
+    const std::int64_t known = graph::element_count(dims);  // checks for overflow
+    dims[static_cast<std::size_t>(unknown)] = known == 0 ? 0 : x.data.numel() / known;
+  }
+  if (graph::element_count(dims) != x.data.numel()) {
+    mismatch();
   }
   context.set(0, x.data.reshape(dims), x.type);
 }

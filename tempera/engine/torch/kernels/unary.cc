@@ -11,7 +11,8 @@ using Function = at::Tensor (*)(const at::Tensor&);
 template <Function function>
 void same_type(KernelContext& context) {
   const Array& x = context.array(0);
-  context.set(0, wrap(function(x.data), x.type), x.type);
+  // Of integers torch computes such functions in float; ONNX keeps the type.
+  context.set(0, wrap(function(x.data).to(x.data.scalar_type()), x.type), x.type);
 }
 
 template <Function function>
