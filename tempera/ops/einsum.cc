@@ -43,4 +43,28 @@ std::optional<EinsumForm> parse_einsum(std::string_view equation) {
   return form;
 }
 
+bool same_contraction(const EinsumForm& form, std::string_view equation) {
+  const std::optional<EinsumForm> wanted = parse_einsum(equation);
+  if (!wanted || wanted->operands.size() != 2 || form.operands.size() != 2) {
+    return false;
+  }
+  const std::string mine = form.operands[0] + "," + form.operands[1] + ">" + form.result;
+  const std::string theirs = wanted->operands[0] + "," + wanted->operands[1] + ">" + wanted->result;
+  if (mine.size() != theirs.size()) {
+    return false;
+  }
+  std::map<char, char> renamed;
+  std::map<char, char> back;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    // The separators stand for themselves, so they must fall together.
+    const bool separator = std::isalpha(static_cast<unsigned char>(mine[i])) == 0;
+    if (separator ? mine[i] != theirs[i]
+                  : renamed.emplace(mine[i], theirs[i]).first->second != theirs[i] ||
+                        back.emplace(theirs[i], mine[i]).first->second != mine[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace tempera::ops

@@ -17,4 +17,8 @@ struct EinsumForm {
 /// Nothing when it has an ellipsis or is malformed.
 [[nodiscard]] std::optional<EinsumForm> parse_einsum(std::string_view equation);
 
+/// Whether the form is that of `equation` with other letters: "zab,zac->zbc" is "bct,bcs->bts". Both hold two operands,
+/// in the order given.
+[[nodiscard]] bool same_contraction(const EinsumForm& form, std::string_view equation);
+
 }  // namespace tempera::ops

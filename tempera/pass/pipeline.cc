@@ -22,6 +22,7 @@
 #include "tempera/pass/layout/split_sliced_linear.h"
 #include "tempera/pass/recognise/channel_attention.h"
 #include "tempera/pass/recognise/group_norm.h"
+#include "tempera/pass/recognise/linear_attention.h"
 #include "tempera/pass/recognise/silu.h"
 
 namespace tempera::pass {
@@ -71,6 +72,9 @@ constexpr std::array kSteps = std::to_array<Step>({
       split_sliced_linear},
      "layout",
      "after everything that changes weights"},
+    {{"linear_attention", "linear attention over pixels as convolutions and small products", linear_attention},
+     "recognise",
+     "once q, k and v have a convolution each"},
     {{"fuse_unshuffle", "pixel unshuffle into the 1x1 convolution behind it", fuse_unshuffle},
      "fuse",
      "once reshapes are merged and shapes known"},

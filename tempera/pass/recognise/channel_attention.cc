@@ -1,6 +1,5 @@
 #include "tempera/pass/recognise/channel_attention.h"
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,31 +29,12 @@ struct Attention {
   std::int64_t depth = 0;
 };
 
-// Whether an Einsum of two operands has this equation, whatever its letters.
-bool has_equation(const Graph& graph, NodeId id, std::string_view a, std::string_view b,
-                  std::string_view result) {
+bool has_equation(const Graph& graph, NodeId id, std::string_view equation) {
   if (!id.valid() || !graph.node(id).is("Einsum")) {
     return false;
   }
   const auto form = ops::parse_einsum(graph.attribute<std::string>(id, "equation", ""));
-  if (!form || form->operands.size() != 2) {
-    return false;
-  }
-  std::map<char, char> renamed;
-  std::map<char, char> back;
-  const auto same = [&](std::string_view mine, std::string_view theirs) {
-    if (mine.size() != theirs.size()) {
-      return false;
-    }
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      if (renamed.emplace(mine[i], theirs[i]).first->second != theirs[i] ||
-          back.emplace(theirs[i], mine[i]).first->second != mine[i]) {
-        return false;
-      }
-    }
-    return true;
-  };
-  return same(a, form->operands[0]) && same(b, form->operands[1]) && same(result, form->result);
+  return form && ops::same_contraction(*form, equation);
 }
 
 // The map [N, h d, H, W] that a Reshape alone turns into [N h, d, n].
@@ -68,8 +48,8 @@ std::optional<Attention> match(const Graph& graph, NodeId softmax, const PassCon
   const std::optional<std::int64_t> axis = ops::axis_of(graph, softmax, context.opset);
   const NodeId scores = sole_producer(graph, graph.input(softmax, 0), "Einsum");
   const NodeId mix = sole_reader(graph, graph.output(softmax));
-  if (axis != 2 || !has_equation(graph, scores, "bct", "bcs", "bts") ||
-      !has_equation(graph, mix, "bts", "bcs", "bct") || graph.input(mix, 0) != graph.output(softmax)) {
+  if (axis != 2 || !has_equation(graph, scores, "bct,bcs->bts") ||
+      !has_equation(graph, mix, "bts,bcs->bct") || graph.input(mix, 0) != graph.output(softmax)) {
     return std::nullopt;
   }
   const NodeId last = sole_reader(graph, graph.output(mix));
