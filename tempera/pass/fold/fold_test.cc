@@ -36,6 +36,16 @@ TEST(FoldShapesTest, KeepsADynamicBatch) {
   EXPECT_EQ(count(model, "Shape"), 0);
 }
 
+// PyTorch's newer exporter marks every Reshape: a zero in its target would be a size, not a copy.
+TEST(FoldShapesTest, CopiesAlsoWhereZeroWasASize) {
+  std::string text(kFlatten);
+  text.replace(text.find("Reshape(x"), 9, "Reshape<allowzero = 1>(x");
+  graph::Model model = parse(text);
+  run(fold_shapes, model);
+  EXPECT_EQ(target(model), (Dims{0, 4, 30}));
+  EXPECT_FALSE(model.graph.has_attribute(only(model, "Reshape"), "allowzero"));
+}
+
 TEST(FoldShapesTest, KeepsDynamicHeightAndWidth) {
   graph::Model model = parse(R"(
     g (float[N,4,H,W] x) => (float[A,B,C] y) <int64 one = {1}, int64[1] axis = {0}, int64[1] rest = {-1}> {

@@ -374,7 +374,10 @@ class Follower {
     const auto start = in(id, 0);
     const auto limit = in(id, 1);
     const auto delta = in(id, 2);
-    if (!start || !limit || !delta || !start->all_numbers() || !limit->all_numbers() || !delta->all_numbers()) {
+    const auto number = [](const std::optional<Content>& content) {
+      return content && content->elements.size() == 1 && content->all_numbers();
+    };
+    if (!number(start) || !number(limit) || !number(delta)) {
       return std::nullopt;
     }
     const std::int64_t step = *delta->elements[0].number;
@@ -450,6 +453,14 @@ class Follower {
   std::map<ValueId, Content> contents_;
 };
 
+// Whether every number is one of the type: 32-bit arithmetic that would wrap stays as it is.
+bool fits(const Content& content, DataType type) {
+  return std::all_of(content.elements.begin(), content.elements.end(), [&](const Element& e) {
+    return e.number && (type == DataType::kInt64 || (type == DataType::kInt32 && *e.number == static_cast<std::int32_t>(*e.number)) ||
+                        (type == DataType::kBool && (*e.number == 0 || *e.number == 1)));
+  });
+}
+
 Tensor tensor_of(const Content& content, DataType type) {
   Dims dims;
   if (content.vector) {
@@ -469,23 +480,36 @@ Tensor tensor_of(const Content& content, DataType type) {
   return std::move(made.tensor);
 }
 
+// What is known of element i of a Reshape's target: a number that it must be, or the symbol of the dimension it makes. A
+// symbol that was followed from an input is worth more than one that inference made up for the result.
+Element target_element(const graph::ValueType& made, const Content& target, std::size_t i) {
+  const Element& followed = target.elements[i];
+  if (followed.number && *followed.number != -1) {
+    return followed;
+  }
+  if (made.is_tensor() && made.shape && made.shape->size() == target.elements.size()) {
+    const Element inferred = element_of((*made.shape)[i]);
+    return inferred.number || (followed.symbol.empty() && inferred.known()) ? inferred : followed;
+  }
+  return followed;
+}
+
 // The target of a Reshape as a constant with 0 for copied dimensions and -1 for the one that follows from the others.
 std::optional<Dims> reshape_target(const Graph& graph, NodeId id, const Content& target) {
   const auto& from = graph.value(graph.input(id, 0)).type;
-  const bool zero_copies = graph.attribute<std::int64_t>(id, "allowzero", 0) == 0;
+  const auto& made = graph.value(graph.output(id)).type;
   Dims dims;
   int unknown = 0;
   for (std::size_t i = 0; i < target.elements.size(); ++i) {
-    const Element& e = target.elements[i];
-    if (e.number) {
-      if (*e.number < -1 || (*e.number == 0 && !zero_copies)) {
-        return std::nullopt;  // an empty tensor, whose -1 would have no meaning
-      }
+    const Element e = target_element(made, target, i);
+    if (e.number && *e.number > 0) {
       dims.push_back(*e.number);
-      unknown += *e.number == -1 ? 1 : 0;
       continue;
     }
-    const bool copied = zero_copies && !e.symbol.empty() && from.is_tensor() && from.shape && i < from.shape->size() &&
+    if (e.number && *e.number != -1) {
+      return std::nullopt;  // an empty tensor, whose -1 would have no meaning, or a copy already
+    }
+    const bool copied = !e.symbol.empty() && from.is_tensor() && from.shape && i < from.shape->size() &&
                         (*from.shape)[i].symbol == e.symbol;
     dims.push_back(copied ? 0 : -1);
     unknown += copied ? 0 : 1;
@@ -505,7 +529,7 @@ PassResult fold_shapes(Graph& graph, const PassContext&) {
     }
     const NodeId node = graph.producer(id);
     const DataType type = ops::element_of(graph, id);
-    if (graph.is_output(id) || !follows(type)) {
+    if (graph.is_output(id) || !fits(content, type)) {
       if (graph.is_output(id)) {
         decline(result, graph, node, "the value is a graph output");
       }
@@ -528,6 +552,7 @@ PassResult fold_shapes(Graph& graph, const PassContext&) {
                       graph.add_initializer(graph.value(found->first).name,
                                             Tensor::from<std::int64_t>({static_cast<std::int64_t>(dims->size())},
                                                                        std::span<const std::int64_t>(*dims))));
+      graph.remove_attribute(id, "allowzero");  // the zeros written here copy
     } else {
       decline(result, graph, id, "more than one element of the target is unknown");
     }
