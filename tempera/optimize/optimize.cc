@@ -154,6 +154,15 @@ class Flow {
     }
     time_candidates(shortlist(running), subject_, search_samples(), timing_options(0.4), host_);
     chosen_ = choose(candidates_);
+    note_short_timing(candidates_.front().timing);
+  }
+
+  // Too few pairs decide nothing: the report says that time was the reason.
+  void note_short_timing(const engine::Timing& timing) {
+    if (timing.speedup.pairs < engine::kFewestPairs) {
+      report_.notes.push_back(fmt::format("{} pairs were timed; fewer than {} never count as faster: raise --pairs or --seconds",
+                                          timing.speedup.pairs, engine::kFewestPairs));
+    }
   }
 
   // A few rounds tell who has no chance: those keep these rough times, and only the others are timed in full.

@@ -10,6 +10,9 @@
 
 namespace tempera::engine {
 
+/// Interleaved pairs below which nothing counts as faster or slower.
+inline constexpr std::int64_t kFewestPairs = 30;
+
 /// Times of single runs, milliseconds.
 struct LatencyStats {
   double min_ms = 0.0;
@@ -37,10 +40,10 @@ struct PairedSpeedup {
   std::int64_t pairs = 0;
 
   /// The design's rule of *faster*: at least 30 pairs, and the lower bound above both 1 and the noise.
-  [[nodiscard]] bool faster() const { return pairs >= 30 && lower95 > 1.0 && lower95 > noise; }
+  [[nodiscard]] bool faster() const { return pairs >= kFewestPairs && lower95 > 1.0 && lower95 > noise; }
   /// The mirror: slower beyond doubt, when `upper95` lies below 1 and below 1 / noise.
   double upper95 = 1.0;
-  [[nodiscard]] bool slower() const { return pairs >= 30 && upper95 < 1.0 && upper95 < 1.0 / noise; }
+  [[nodiscard]] bool slower() const { return pairs >= kFewestPairs && upper95 < 1.0 && upper95 < 1.0 / noise; }
 };
 
 /// \param baseline,again,contender  times of the same rounds, equal lengths, at least one
@@ -57,7 +60,7 @@ struct TimingOptions {
   std::int64_t pairs = 30;  ///< rounds wanted
   std::int64_t warmup = 3;  ///< rounds run and not counted
   double max_seconds =
-      60.0;  ///< stop earlier after this, but not before 5 rounds; fewer than 30 never count as faster
+      60.0;  ///< stop earlier after this, but not before 5 rounds; fewer than kFewestPairs never count as faster
 };
 
 struct Timing {
