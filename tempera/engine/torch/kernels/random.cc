@@ -81,7 +81,34 @@ void multinomial(KernelContext& context) {
             asked_type(context, DataType::kInt32));
 }
 
+/// In training, each element is 0 with probability `ratio`, else x / (1 - ratio): Srivastava et al. 2014.
+/// Else x itself.
+///
+/// data, ratio (0.5), training_mode (false) -> output, mask of what was kept
+void dropout(KernelContext& context) {
+  const Array& x = context.array(0);
+  const double ratio =
+      context.has(1) ? context.scalar(1) : context.real("ratio", 0.5);  // an attribute before opset 12
+  const bool training = context.has(2) && context.scalar_int(2) != 0;
+  if (!training || ratio == 0.0) {
+    context.set(0, x.data, x.type);
+    context.set(1, at::ones_like(x.data, at::TensorOptions(at::kBool).requires_grad(false)));
+    return;
+  }
+  if (!(ratio > 0.0 && ratio < 1.0)) {
+    context.fail(fmt::format("the ratio is {}, expected one in [0, 1)", ratio));
+  }
+  const at::Tensor drawn = at::rand(x.data.sizes(), context.generator(), at::TensorOptions(at::kDouble));
+  const at::Tensor kept = drawn.ge(ratio).to(context.device());
+  const at::Tensor wide = widened(x.data);
+  context.set(0,
+              at::where(kept, wide / (1.0 - ratio), at::zeros({}, wide.options())).to(x.data.scalar_type()),
+              x.type);
+  context.set(1, kept);
+}
+
 constexpr Kernel kKernels[] = {
+    {"Dropout", dropout},
     {"RandomNormal", random_normal},
     {"RandomUniform", random_uniform},
     {"RandomNormalLike", random_normal_like},
