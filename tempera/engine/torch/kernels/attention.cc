@@ -147,6 +147,9 @@ void attention(KernelContext& context) {
                                  rounded_to(shared_key * root, type).transpose(-1, -2));
   scores = rounded_to(scores, type);
   const std::int64_t mode = context.integer("qk_matmul_output_mode", 0);
+  if (mode < 0 || mode > 3) {
+    context.fail(fmt::format("attribute 'qk_matmul_output_mode' is {}, expected 0 to 3", mode));
+  }
   const auto expose = [&](std::int64_t at_mode, const at::Tensor& stage) {
     if (mode == at_mode) {
       context.set(3, stage.to(type));

@@ -1,5 +1,8 @@
 #include "tempera/engine/torch/kernels/convolution.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -98,46 +101,37 @@ void conv_transpose(KernelContext& context) {
         x.dim(), x.size(1), weight.dim(), weight.size(0), group));
   }
   const auto axes = static_cast<std::size_t>(x.dim() - 2);
-  const auto list = [&](std::string_view name, std::int64_t fallback) {
-    std::vector<std::int64_t> given = context.integers(name);
-    if (!given.empty() && given.size() != axes) {
-      context.fail(fmt::format("attribute '{}' has {} values, expected {}", name, given.size(), axes));
-    }
-    return given.empty() ? std::vector<std::int64_t>(axes, fallback) : given;
+  const auto list = [&](std::string_view name, std::size_t count, std::int64_t fallback,
+                        std::int64_t lowest) {
+    return list_attribute(context.integers(name), count, fallback, lowest, name);
   };
-  const std::vector<std::int64_t> strides = list("strides", 1);
-  const std::vector<std::int64_t> dilations = list("dilations", 1);
-  const std::vector<std::int64_t> output_padding = list("output_padding", 0);
+  const std::vector<std::int64_t> strides = list("strides", axes, 1, 1);
+  const std::vector<std::int64_t> dilations = list("dilations", axes, 1, 1);
+  const std::vector<std::int64_t> output_padding = list("output_padding", axes, 0, 0);
   std::vector<std::int64_t> output_shape = context.integers("output_shape");
   if (output_shape.size() == axes + 2) {
-    output_shape.erase(output_shape.begin(),
-                       output_shape.begin() + 2);  // some exporters count batch and channels
+    // Some exporters count batch and channels.
+    output_shape.erase(output_shape.begin(), output_shape.begin() + 2);
   }
-  if (!output_shape.empty() && output_shape.size() != axes) {
-    context.fail(
-        fmt::format("attribute 'output_shape' has {} values, expected {}", output_shape.size(), axes));
-  }
+  const bool has_output_shape = !output_shape.empty();
+  output_shape = list_attribute(std::move(output_shape), axes, 0, 0, "output_shape");
   const std::string auto_pad = context.text("auto_pad", "NOTSET");
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
-  std::vector<std::int64_t> pads = context.integers("pads");
-  if (!pads.empty() && pads.size() != 2 * axes) {
-    context.fail(fmt::format("attribute 'pads' has {} values, expected {}", pads.size(), 2 * axes));
-  }
+  const std::vector<std::int64_t> pads = list("pads", 2 * axes, 0, -kLongestAxis);
 
   at::Tensor y = convolve_transposed(widened(x), widened(weight), strides, dilations, group);
-  // y holds every product; padding crops it, and beyond its end (output_padding, a large output_shape) there
-  // is nothing.
-  std::vector<std::int64_t>
-      crop;  // begin and end of each axis, last axis first, as constant_pad_nd wants them
+  // y holds every product. Padding crops it; beyond its end (output_padding, a large output_shape) there is
+  // nothing. Begin and end of each axis, the last axis first:
+  std::vector<std::int64_t> crop;
   for (std::size_t i = axes; i-- > 0;) {
     const std::int64_t full = y.size(static_cast<std::int64_t>(i) + 2);
     std::int64_t begin = 0;
     std::int64_t out = full + output_padding[i];
-    if (!output_shape.empty() || same) {
-      out = output_shape.empty() ? x.size(static_cast<std::int64_t>(i) + 2) * strides[i] : output_shape[i];
+    if (has_output_shape || same) {
+      out = has_output_shape ? output_shape[i] : x.size(static_cast<std::int64_t>(i) + 2) * strides[i];
       const std::int64_t total = std::max<std::int64_t>(0, full + output_padding[i] - out);
       begin = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-    } else if (auto_pad != "VALID" && !pads.empty()) {
+    } else if (auto_pad != "VALID") {
       begin = pads[i];
       out -= pads[i] + pads[axes + i];
     }

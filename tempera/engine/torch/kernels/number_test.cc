@@ -139,5 +139,17 @@ TEST(Random, UniformBernoulliAndMultinomialFollowTheirDistribution) {
   EXPECT_NEAR(drawn.to(at::kDouble).mean().item().toDouble(), 0.75, 5 * std::sqrt(0.1875 / 1e5));
 }
 
+TEST(Dropout, KeepsItsShareAndScalesWhatItKeeps) {
+  const std::vector<Value> inputs{value(at::ones({100000})), value(at::full({}, 0.2F)),
+                                  value(at::ones({}, at::kBool))};
+  const auto outputs = run("Dropout", inputs, {{"seed", std::int64_t{3}}}, 2);
+  const at::Tensor y = outputs[0].array()->data;
+  EXPECT_TRUE(near(y, outputs[1].array()->data * 1.25F, 1e-6));
+  EXPECT_NEAR(y.mean().item().toDouble(), 1.0, 5 * 1.25 * std::sqrt(0.16 / 1e5));
+  const auto inference = run("Dropout", {inputs[0]}, {}, 2);
+  EXPECT_TRUE(near(inference[0].array()->data, at::ones({100000})));
+  EXPECT_TRUE(inference[1].array()->data.all().item().toBool());
+}
+
 }  // namespace
 }  // namespace tempera::engine::aten::testing

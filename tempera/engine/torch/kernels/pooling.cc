@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -184,23 +185,22 @@ void global_lp_pool(KernelContext& context) {
 void max_unpool(KernelContext& context) {
   const at::Tensor& x = context.tensor(0);
   const at::Tensor& places = context.tensor(1);
-  const std::vector<std::int64_t> kernel = context.integers("kernel_shape");
   const auto axes = static_cast<std::size_t>(std::max<std::int64_t>(0, x.dim() - 2));
-  if (x.dim() < 3 || places.sizes() != x.sizes() || kernel.size() != axes) {
-    context.fail(fmt::format(
-        "expected indices of the input's shape and a kernel for each of its {} spatial axes", axes));
+  const std::vector<std::int64_t> kernel =
+      list_attribute(context.integers("kernel_shape"), axes, 1, 1, "kernel_shape");
+  if (x.dim() < 3 || places.sizes() != x.sizes()) {
+    context.fail(
+        fmt::format("the input has rank {}, expected at least 3, and indices of the same shape", x.dim()));
   }
-  std::vector<std::int64_t> strides = context.integers("strides");
-  std::vector<std::int64_t> pads = context.integers("pads");
-  strides.resize(axes, 1);
-  pads.resize(2 * axes, 0);
+  const std::vector<std::int64_t> strides =
+      list_attribute(context.integers("strides"), axes, 1, 1, "strides");
+  const std::vector<std::int64_t> pads = list_attribute(context.integers("pads"), 2 * axes, 0, 0, "pads");
   std::vector<std::int64_t> shape = {x.size(0), x.size(1)};
   for (std::size_t i = 0; i < axes; ++i) {
     shape.push_back((x.size(static_cast<std::int64_t>(i) + 2) - 1) * strides[i] - pads[i] - pads[axes + i] +
                     kernel[i]);
   }
-  const std::int64_t count =
-      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t count = graph::element_count(shape);
   if (places.numel() > 0 && (places.min().item().toLong() < 0 || places.max().item().toLong() >= count)) {
     context.fail(fmt::format("an index lies outside the {} elements of the output", count));
   }

@@ -7,6 +7,7 @@
 
 #include "tempera/engine/torch/kernels/compute.h"
 #include "tempera/engine/torch/kernels/families.h"
+#include "tempera/engine/torch/kernels/spatial.h"
 
 namespace tempera::engine::aten {
 namespace {
@@ -181,8 +182,7 @@ std::vector<double> doubles(const at::Tensor& t) {
 }
 
 std::int64_t rounded_length(const KernelContext& context, double length) {
-  constexpr double kLongest = 1LL << 40;
-  if (!(length >= 0 && length < kLongest)) {
+  if (!(length >= 0 && length <= static_cast<double>(kLongestAxis))) {
     context.fail(fmt::format("a resized axis would have length {}", length));
   }
   return static_cast<std::int64_t>(length);
@@ -210,7 +210,7 @@ void apply_sizes(const KernelContext& context, std::vector<AxisPlan>& plans,
   }
   std::optional<double> common;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    plans[i].out = sizes[i];
+    plans[i].out = rounded_length(context, static_cast<double>(sizes[i]));
     plans[i].scale = static_cast<double>(sizes[i]) / static_cast<double>(plans[i].in);
     if (policy == "not_larger") {
       common = std::min(common.value_or(plans[i].scale), plans[i].scale);
@@ -235,9 +235,6 @@ at::Tensor resize_all(const KernelContext& context, const Array& input, const st
     x = x.is_floating_point() ? widened(x) : x.to(at::kDouble);
   }
   for (const AxisPlan& plan : plans) {
-    if (plan.out < 0) {
-      context.fail(fmt::format("axis {} would have length {}", plan.axis, plan.out));
-    }
     if (plan.in == 0 && plan.out > 0) {
       context.fail(fmt::format("axis {} is empty and cannot grow", plan.axis));
     }

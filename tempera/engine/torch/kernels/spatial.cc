@@ -8,10 +8,9 @@
 #include "tempera/base/error.h"
 
 namespace tempera::engine::aten {
-namespace {
 
-std::vector<std::int64_t> list_or(const std::vector<std::int64_t>& given, std::size_t count,
-                                  std::int64_t fallback, std::int64_t lowest, const char* name) {
+std::vector<std::int64_t> list_attribute(std::vector<std::int64_t> given, std::size_t count,
+                                         std::int64_t fallback, std::int64_t lowest, std::string_view name) {
   if (given.empty()) {
     return std::vector<std::int64_t>(count, fallback);
   }
@@ -19,13 +18,15 @@ std::vector<std::int64_t> list_or(const std::vector<std::int64_t>& given, std::s
     throw Error(ErrorCode::kBadModel,
                 fmt::format("attribute '{}' has {} values, expected {}", name, given.size(), count));
   }
-  if (*std::min_element(given.begin(), given.end()) < lowest) {
-    throw Error(ErrorCode::kBadModel, fmt::format("attribute '{}' has a value below {}", name, lowest));
+  for (const std::int64_t value : given) {
+    if (value < lowest || value > kLongestAxis) {
+      throw Error(ErrorCode::kBadModel,
+                  fmt::format("attribute '{}' has the value {}, expected one in [{}, {}]", name, value,
+                              lowest, kLongestAxis));
+    }
   }
   return given;
 }
-
-}  // namespace
 
 std::vector<Window> windows(std::span<const std::int64_t> in, std::span<const std::int64_t> kernel,
                             const WindowOptions& options) {
@@ -34,8 +35,8 @@ std::vector<Window> windows(std::span<const std::int64_t> in, std::span<const st
     throw Error(ErrorCode::kBadModel,
                 fmt::format("the kernel has {} axes, the input {} spatial ones", kernel.size(), axes));
   }
-  const auto strides = list_or(options.strides, axes, 1, 1, "strides");
-  const auto dilations = list_or(options.dilations, axes, 1, 1, "dilations");
+  const auto strides = list_attribute(options.strides, axes, 1, 1, "strides");
+  const auto dilations = list_attribute(options.dilations, axes, 1, 1, "dilations");
   const bool explicit_pads = options.auto_pad.empty() || options.auto_pad == "NOTSET";
   const bool same = options.auto_pad == "SAME_UPPER" || options.auto_pad == "SAME_LOWER";
   if (!explicit_pads && !same && options.auto_pad != "VALID") {
@@ -45,15 +46,14 @@ std::vector<Window> windows(std::span<const std::int64_t> in, std::span<const st
                             options.auto_pad));
   }
   // Negative pads crop; some exporters write them.
-  constexpr std::int64_t kAnyPad = std::int64_t{-1} << 40;
-  const auto pads =
-      list_or(explicit_pads ? options.pads : std::vector<std::int64_t>(), 2 * axes, 0, kAnyPad, "pads");
+  const auto pads = list_attribute(explicit_pads ? options.pads : std::vector<std::int64_t>(), 2 * axes, 0,
+                                   -kLongestAxis, "pads");
 
   std::vector<Window> result(axes);
   for (std::size_t i = 0; i < axes; ++i) {
     Window& w = result[i];
     w = {in[i], kernel[i], strides[i], dilations[i], pads[i], pads[axes + i], 0};
-    if (w.kernel < 1) {
+    if (w.kernel < 1 || w.kernel > kLongestAxis) {
       throw Error(ErrorCode::kBadModel,
                   fmt::format("the kernel has length {} on spatial axis {}", w.kernel, i));
     }

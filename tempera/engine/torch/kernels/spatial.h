@@ -3,11 +3,20 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 namespace tempera::engine::aten {
+
+/// No stride, pad, kernel or resized axis is longer, so that sums and products of two fit 64 bits.
+constexpr std::int64_t kLongestAxis = (std::int64_t{1} << 31) - 1;
+
+/// An attribute with one value for each of `count` axes; `fallback` for all when it is left out.
+/// \throws Error{kBadModel} on another number of values, or one outside [lowest, kLongestAxis]
+std::vector<std::int64_t> list_attribute(std::vector<std::int64_t> given, std::size_t count,
+                                         std::int64_t fallback, std::int64_t lowest, std::string_view name);
 
 /// How a window slides along one spatial axis.
 ///
