@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -51,21 +52,23 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   }
   const std::string help =
       active == &app ? "tempera --help" : fmt::format("tempera {} --help", active->get_name());
-  if (error.get_name() == "ExtrasError") {
-    const std::vector<std::string> extras = app.remaining(true);
-    const std::string first = extras.empty() ? std::string() : extras.front();
-    if (first.rfind("-", 0) == 0) {
-      const std::string word = first.substr(0, first.find('='));
-      return {ErrorCode::kInvalidArgument, unknown_name("option", word, option_names(*active)), help};
-    }
-    if (active == &app) {
-      return {ErrorCode::kInvalidArgument, unknown_name("command", first, command_names()), help};
-    }
-    return {ErrorCode::kInvalidArgument, fmt::format("unexpected argument '{}'", first), help};
+  // Words that nothing took; an unknown option comes with its value, whose own fault it is not.
+  const std::vector<std::string> extras = app.remaining(true);
+  const auto option =
+      std::find_if(extras.begin(), extras.end(), [](const std::string& word) { return word.rfind('-', 0) == 0; });
+  if (option != extras.end()) {
+    return {ErrorCode::kInvalidArgument,
+            unknown_name("option", option->substr(0, option->find('=')), option_names(*active)), help};
+  }
+  if (!extras.empty() && active == &app) {
+    return {ErrorCode::kInvalidArgument, unknown_name("command", extras.front(), command_names()), help};
+  }
+  if (!extras.empty()) {
+    return {ErrorCode::kInvalidArgument, fmt::format("unexpected argument '{}'", extras.front()), help};
   }
   std::string message = error.what();
   message = message.substr(0, message.find('\n'));
-  if (message.rfind("A subcommand is required", 0) == 0) {
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && active == &app) {
     message = "a command is missing";
   }
   return {ErrorCode::kInvalidArgument, message, help};
