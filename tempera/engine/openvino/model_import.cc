@@ -5,6 +5,7 @@
 #include <istream>
 #include <limits>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -30,6 +31,34 @@ std::shared_ptr<ov::Node> shared_constant(const graph::Tensor& tensor) {
   auto owner = std::make_shared<graph::Tensor>(tensor);
   return std::make_shared<ov::op::v0::Constant>(view.get_element_type(), view.get_shape(),
                                                 std::as_const(view).data(), std::move(owner));
+}
+
+// OpenVINO's reader renames an input that a Dropout hands on, and forgets its own name: nameless parameters take the names
+// that are missing, both in the order of the graph's inputs.
+void restore_input_names(ov::Model& model, const std::vector<std::string>& expected) {
+  std::set<std::string, std::less<>> missing(expected.begin(), expected.end());
+  std::vector<std::shared_ptr<ov::op::v0::Parameter>> nameless;
+  for (const auto& parameter : model.get_parameters()) {
+    const std::size_t before = missing.size();
+    for (const std::string& name : parameter->output(0).get_names()) {
+      missing.erase(name);
+    }
+    if (missing.size() == before) {
+      nameless.push_back(parameter);
+    }
+  }
+  if (nameless.empty()) {
+    return;
+  }
+  if (nameless.size() != missing.size()) {
+    throw Error(ErrorCode::kEngineFailed, fmt::format("OpenVINO lost the names of inputs {}", fmt::join(missing, ", ")));
+  }
+  auto parameter = nameless.begin();
+  for (const std::string& name : expected) {
+    if (missing.contains(name)) {
+      (*parameter++)->output(0).add_names({name});
+    }
+  }
 }
 
 // Puts the weights in the place of the inputs that stood for them.
@@ -132,6 +161,16 @@ std::shared_ptr<ov::Model> Importer::convert(const graph::Model& model, bool par
     std::istream* stream = &bytes;
     const auto input = reader_->load(stream);
     auto converted = partially ? reader_->convert_partially(input) : reader_->convert(input);
+    std::vector<std::string> inputs;
+    for (const graph::ValueId id : model.graph.inputs()) {
+      if (!model.graph.value(id).constant) {
+        inputs.push_back(model.graph.value(id).name);
+      }
+    }
+    for (const auto& [name, weight] : skeleton.weights) {
+      inputs.push_back(name);
+    }
+    restore_input_names(*converted, inputs);
     attach_weights(*converted, skeleton.weights);
     separate_square_weights(*converted);
     return converted;

@@ -95,8 +95,21 @@ TEST(OpenvinoEngineTest, TheSessionOutlivesItsEngine) {
 }
 
 TEST(OpenvinoEngineTest, AGraphThatOnlyHandsItsInputOnStillGivesIt) {
-  const auto session = compile("g (float[3] x) => (float[3] y) { y = Sum(x) }");
-  EXPECT_THAT(floats(session->run(std::vector{Tensor::from<float>({3}, {1, 2, 3})})[0]), ElementsAre(1, 2, 3));
+  for (const char* node : {"Sum", "Dropout", "Identity"}) {
+    const auto session = compile(fmt::format("g (float[3] x) => (float[3] y) {{ y = {}(x) }}", node));
+    EXPECT_THAT(floats(session->run(std::vector{Tensor::from<float>({3}, {1, 2, 3})})[0]), ElementsAre(1, 2, 3)) << node;
+  }
+}
+
+// OpenVINO's reader names the input after the Dropout's output.
+TEST(OpenvinoEngineTest, AnInputThroughDropoutKeepsItsName) {
+  CompileOptions options;
+  options.input_shapes = {{"x", {2}}};
+  const auto session =
+      compile("g (float[2] a, float[N] x) => (float[N] y) { d = Dropout(x) s = Sub(d, a) y = Exp(s) }", options);
+  EXPECT_EQ(graph::to_string(session->inputs()[1].type), "float[2]");
+  const auto outputs = session->run(std::vector{Tensor::from<float>({2}, {1, 2}), Tensor::from<float>({2}, {1, 2})});
+  EXPECT_THAT(floats(outputs[0]), ElementsAre(1, 1));
 }
 
 TEST(OpenvinoEngineTest, AnInputMayBeAnOutputAndAnOutputConstant) {

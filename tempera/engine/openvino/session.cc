@@ -1,5 +1,6 @@
 #include "tempera/engine/openvino/session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -98,6 +99,14 @@ void OpenvinoSession::make_ports(const graph::Graph& graph) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string& name = graph.value(graph.outputs()[i]).name;
     outputs_.push_back({name, port_type(results[i], name)});
+    // An output that is an input under another name: OpenVINO may leave its own output tensor unwritten.
+    const auto input = index.find(name);
+    const auto given = input == index.end()
+                           ? input_index_.end()
+                           : std::find(input_index_.begin(), input_index_.end(), std::optional(input->second));
+    passed_on_.push_back(given == input_index_.end()
+                             ? std::nullopt
+                             : std::optional(static_cast<std::size_t>(given - input_index_.begin())));
   }
 }
 
@@ -117,12 +126,11 @@ void OpenvinoSession::prepare(std::span<const graph::Tensor> inputs) {
   }
 }
 
-std::vector<graph::Tensor> OpenvinoSession::collect() {
-  // Copied: OpenVINO leaves a tensor given by set_output_tensor unwritten where a graph only hands its input on.
+std::vector<graph::Tensor> OpenvinoSession::collect(std::span<const graph::Tensor> inputs) {
   std::vector<graph::Tensor> results;
   results.reserve(outputs_.size());
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    results.push_back(copy(request_.get_output_tensor(i)));
+    results.push_back(passed_on_[i] ? inputs[*passed_on_[i]] : copy(request_.get_output_tensor(i)));
   }
   return results;
 }
@@ -131,7 +139,7 @@ std::vector<graph::Tensor> OpenvinoSession::run(std::span<const graph::Tensor> i
   prepare(inputs);
   try {
     request_.infer();
-    return collect();
+    return collect(inputs);
   } catch (...) {
     rethrow(ErrorCode::kEngineFailed, "running", [this](std::string_view layer) { return describe(layer); });
   }
@@ -156,7 +164,7 @@ std::vector<graph::Tensor> OpenvinoSession::wait() {
   const std::vector<graph::Tensor> inputs = std::move(pending_inputs_);
   try {
     request_.wait();
-    return collect();
+    return collect(inputs);
   } catch (...) {
     rethrow(ErrorCode::kEngineFailed, "running", [this](std::string_view layer) { return describe(layer); });
   }

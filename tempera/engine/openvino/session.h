@@ -33,7 +33,7 @@ class OpenvinoSession : public Session {
  private:
   void make_ports(const graph::Graph& graph);
   void prepare(std::span<const graph::Tensor> inputs);
-  [[nodiscard]] std::vector<graph::Tensor> collect();
+  [[nodiscard]] std::vector<graph::Tensor> collect(std::span<const graph::Tensor> inputs);
   [[nodiscard]] std::string describe(std::string_view layer) const { return names_.describe(layer); }
 
   std::shared_ptr<ov::Core> core_;  // these two before what needs them, so destroyed after
@@ -45,6 +45,7 @@ class OpenvinoSession : public Session {
   std::vector<Port> inputs_;
   std::vector<std::optional<std::size_t>> input_index_;  // OpenVINO's number; none: no node reads it
   std::vector<Port> outputs_;
+  std::vector<std::optional<std::size_t>> passed_on_;  // of each output: the input that it is, if any
   std::vector<graph::Tensor> pending_inputs_;  // alive until the run under way ends
   bool running_ = false;
 };
