@@ -35,9 +35,9 @@ CASES = {
     "gnina_crossdock": ("gnina/gnina_crossdock_default2018.onnx", "gnina/gnina_crossdock_default2018.npz",
                         {"grid": (1, 28, 48, 48, 48)}),
     "ani1x_single": ("ani1x/ani1x_single.onnx", "ani1x/ani_alanine_md500K.npz",
-                     {"species": (1, 22), "coordinates": (1, 22, 3)}),
+                     {"species": (1, 13), "coordinates": (1, 13, 3)}),
     "ani1x_ensemble8": ("ani1x/ani1x_ensemble8.onnx", "ani1x/ani_alanine_md500K.npz",
-                        {"species": (1, 22), "coordinates": (1, 22, 3)}),
+                        {"species": (1, 13), "coordinates": (1, 13, 3)}),
 }
 
 
@@ -82,6 +82,12 @@ def measure(name, arguments):
     out = arguments.out / name
     command = [arguments.program, "optimize", path, "-o", out, "--quiet"]
     command += ["--data", "random" if data == "random" else ROOT / "examples/photos" if data == "photos" else models / data]
+    # The models' own recipes where they have one; the others' are beside this script.
+    recipe = {"unet": "unet_ddpm", "terrain": "terrain_consistency_unet"}.get(name.split("_")[0])
+    if recipe:
+        command += ["--recipe", ROOT / f"bench/recipes/{recipe}.recipe.toml"]
+    elif (own := ROOT / "models" / file).with_suffix(".recipe.toml").exists():
+        command += ["--recipe", own.with_suffix(".recipe.toml")]
     if arguments.more:
         command += arguments.more.split()
     start = time.time()
