@@ -66,6 +66,11 @@ OutputFolder::OutputFolder(fs::path folder, bool force) : folder_(std::move(fold
     fail(folder_, "make the folder", error.message());
   }
   replay();
+  restart();
+}
+
+void OutputFolder::restart() {
+  std::error_code error;
   fs::remove_all(staging(), error);
   fs::create_directories(staging(), error);
   if (error) {

@@ -30,6 +30,9 @@ class OutputFolder {
   /// Where new files are written before commit().
   [[nodiscard]] std::filesystem::path staging() const { return work() / "staged"; }
 
+  /// Empties the staging folder, to stage another set. \throws Error{kIo}
+  void restart();
+
   /// Moves every staged file into the folder, replacing files of the same name, and removes `obsolete` names of an
   /// earlier set that are not among the staged ones. \throws Error{kIo}
   void commit(const std::vector<std::string>& obsolete = {});

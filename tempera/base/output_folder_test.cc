@@ -55,6 +55,17 @@ TEST_F(OutputFolderTest, CommitReplacesTheSetAndRemovesWhatIsObsolete) {
   EXPECT_FALSE(fs::exists(root_ / "out" / ".work"));
 }
 
+TEST_F(OutputFolderTest, ASetStagedBeforeARestartDoesNotAppear) {
+  OutputFolder out(root_ / "out", false);
+  put(out.staging() / "model.onnx", "rejected");
+  put(out.staging() / "model.onnx.data", "rejected");
+  out.restart();
+  put(out.staging() / "model.onnx", "original");
+  out.commit();
+  EXPECT_EQ(get(root_ / "out" / "model.onnx"), "original");
+  EXPECT_FALSE(fs::exists(root_ / "out" / "model.onnx.data"));
+}
+
 TEST_F(OutputFolderTest, AnInterruptedCommitIsCompletedOnTheNextOpening) {
   fs::create_directories(root_ / "out" / ".work" / "staged");
   put(root_ / "out" / "model.onnx", "new");  // this one had already moved

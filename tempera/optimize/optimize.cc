@@ -277,6 +277,7 @@ class Flow {
   void write_choice() { write_model(candidates_[chosen_]); }
 
   void write_model(const Candidate& candidate) {
+    out_.restart();  // the set of a candidate that failed verification goes
     if (candidate.rewritten) {
       onnx::write_model(*candidate.model, out_.staging() / "model.onnx");
     } else {
