@@ -9,6 +9,7 @@
 #include "tempera/pass/cleanup/common.h"
 #include "tempera/pass/cleanup/constants.h"
 #include "tempera/pass/cleanup/dead.h"
+#include "tempera/pass/cleanup/factors.h"
 #include "tempera/pass/cleanup/no_ops.h"
 #include "tempera/pass/fold/constants.h"
 #include "tempera/pass/fold/shapes.h"
@@ -17,12 +18,16 @@
 #include "tempera/pass/fuse/unshuffle.h"
 #include "tempera/pass/fuse/upsample.h"
 #include "tempera/pass/layout/delay_reshape.h"
+#include "tempera/pass/layout/cancel_transposes.h"
 #include "tempera/pass/layout/einsum_to_matmul.h"
 #include "tempera/pass/layout/split_concat_conv.h"
 #include "tempera/pass/layout/split_sliced_linear.h"
 #include "tempera/pass/recognise/channel_attention.h"
+#include "tempera/pass/recognise/gelu.h"
 #include "tempera/pass/recognise/group_norm.h"
 #include "tempera/pass/recognise/linear_attention.h"
+#include "tempera/pass/recognise/layer_norm.h"
+#include "tempera/pass/recognise/pixel_shuffle.h"
 #include "tempera/pass/recognise/silu.h"
 
 namespace tempera::pass {
@@ -49,6 +54,12 @@ constexpr std::array kSteps = std::to_array<Step>({
     {{"merge_reshapes", "Reshape of Reshape", merge_reshapes}, "cleanup", "as above; after shapes are constants"},
     {{"merge_slices", "Slice of Slice", merge_slices}, "cleanup", "before split_sliced_linear, which wants one Slice"},
     {{"merge_concats", "Concat of Concat; Concat of a Split", merge_concats}, "cleanup", "as above"},
+    {{"cancel_transposes", "Transposes around element-wise work", cancel_transposes},
+     "layout",
+     "after merge_transposes, which takes those that are neighbours"},
+    {{"drop_expand", "Expand before operators that broadcast", drop_expand},
+     "cleanup",
+     "once shapes are known; before the norms, which it would interrupt"},
     {{"merge_common", "equal work and equal constants once", merge_common},
      "cleanup",
      "after the chains, which make more nodes equal"},
@@ -59,6 +70,14 @@ constexpr std::array kSteps = std::to_array<Step>({
      "fuse",
      "before split_sliced_linear, so that the parts inherit the scale"},
     {{"fuse_pad", "Pad into the convolution or pooling behind it", fuse_pad}, "fuse", "once pads are constants"},
+    {{"gelu", "GELU written out, by erf or tanh", gelu},
+     "recognise",
+     "once its constants are initialisers"},
+    {{"layer_norm", "LayerNormalization written out", layer_norm}, "recognise", "once axes are constants"},
+    {{"rms_norm", "RMSNormalization written out", rms_norm}, "recognise", "after layer_norm, whose middle looks like it"},
+    {{"pixel_shuffle", "pixel shuffle written as Reshape, Transpose, Reshape", pixel_shuffle},
+     "recognise",
+     "once reshapes are merged and shapes known"},
     {{"group_norm", "group normalisation in a form that keeps the layout of its input", group_norm},
      "recognise",
      "once shapes are constants and scales are merged"},
@@ -87,6 +106,10 @@ constexpr std::array kSteps = std::to_array<Step>({
     {{"silu_by_tanh", "x sigmoid(x) as x/2 (1 + tanh(x/2))", silu_by_tanh},
      "recognise",
      "after the norms, whose patterns may end in a SiLU"},
+    {{"merge_factors", "constant factors in a row", merge_factors},
+     "cleanup",
+     "late: fuse_scale takes those behind a convolution, and patterns look for factors where exporters put them",
+     true},
     {{"einsum_to_matmul", "Einsum of two operands", einsum_to_matmul},
      "layout",
      "late: patterns that look for an Einsum must have had their turn with all shapes known",
