@@ -53,14 +53,17 @@ Arguments parse(int count, char** values) {
   return arguments;
 }
 
-// Every layer has the same weights: one buffer here, as many copies in the file.
-graph::Model make_model(int layers) {
+graph::Tensor random_weight(std::uint64_t draw) {
   auto weight = graph::Tensor::allocate(graph::DataType::kFloat32, {kSize, kSize});
-  CounterRng(1).fill_uniform(weight.values<float>());
+  CounterRng(1, draw).fill_uniform(weight.values<float>());
   const float scale = 3.46F / std::sqrt(static_cast<float>(kSize));  // variance 1 / kSize: the row keeps its size
   for (float& value : weight.values<float>()) {
     value = (value - 0.5F) * scale;
   }
+  return weight.tensor;
+}
+
+graph::Model make_model(int layers) {
   graph::Model model;
   model.ir_version = 10;
   model.opsets[""] = 21;
@@ -68,7 +71,7 @@ graph::Model make_model(int layers) {
   const auto type = graph::ValueType::tensor(graph::DataType::kFloat32, graph::shape_of({1, kSize}));
   graph::ValueId row = model.graph.add_input("x", type);
   for (int layer = 0; layer < layers; ++layer) {
-    const auto w = model.graph.add_initializer(fmt::format("w{}", layer), weight.tensor);
+    const auto w = model.graph.add_initializer(fmt::format("w{}", layer), random_weight(static_cast<std::uint64_t>(layer)));
     row = model.graph.add_node("MatMul", {row, w}, fmt::format("y{}", layer));
   }
   model.graph.set_type(row, type);
