@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tempera/base/host.h"
+#include "tempera/data/dataset.h"
+#include "tempera/engine/engine.h"
+#include "tempera/graph/model.h"
+
+namespace tempera::compress {
+
+/// How a clipping range is chosen from what was observed.
+enum class RangeMethod : std::uint8_t {
+  kMinMax,         ///< least and largest value of all samples
+  kMovingAverage,  ///< of each sample's least and largest value, in sample order
+  kPercentile,     ///< leaves `1 - percentile` of the values outside, on each side its share
+  kMse,            ///< least mean squared error of quantising the histogram
+  kEntropy,        ///< least Kullback-Leibler divergence (Migacz 2017, "8-bit Inference with TensorRT")
+  kAuto,           ///< for each tensor the method with the least error on samples held out; never worse than min-max
+};
+
+[[nodiscard]] std::string_view to_string(RangeMethod method);
+[[nodiscard]] std::optional<RangeMethod> range_method_from_string(std::string_view name);
+
+/// What calibration found for one tensor.
+struct TensorRange {
+  float min = 0.0F;  ///< observed
+  float max = 0.0F;
+  float lo = 0.0F;   ///< chosen for quantising: min <= lo <= hi <= max, apart from kMovingAverage
+  float hi = 0.0F;
+  RangeMethod method = RangeMethod::kMinMax;  ///< what chose it; never kAuto
+  double relative_mse = 0.0;  ///< of quantising to 8 bits with [lo, hi] on held-out samples, over the mean square
+};
+
+struct CalibrateOptions {
+  RangeMethod method = RangeMethod::kAuto;
+  double percentile = 0.9999;
+  double momentum = 0.9;  ///< of kMovingAverage: weight of the past
+  bool symmetric = false; ///< ranges are [-a, a] where a tensor takes both signs
+  int batch = 1;          ///< samples run together; changes nothing but speed
+  int workers = 0;        ///< threads that read data; 0: min(8, cores)
+  std::filesystem::path cache_dir;   ///< finished and partial calibrations; empty: none
+  std::string timestep_input;        ///< diffusion: samples are taken in strata of this input; empty: none
+  engine::CompileOptions compile;    ///< precision must be kFloat32
+};
+
+struct Calibration {
+  std::map<std::string, TensorRange> ranges;  ///< by tensor name
+  std::int64_t samples = 0;
+  std::string engine;  ///< name, version and options it was computed with
+};
+
+/// Ranges of the named tensors over samples, in constant memory: one pass for extremes, one for histograms.
+///
+/// The same samples give the same bytes, whatever the batch size, the number of threads and the order in which workers
+/// finish: statistics merge in sample order.
+///
+/// \param tensors  float values of the main graph; graph inputs are allowed
+/// \param samples  indices into `dataset`, not empty
+/// \throws Error{kInvalidArgument} naming sample and tensor at the first NaN or infinity, at an empty tensor, and at an
+///   unknown tensor name
+[[nodiscard]] Calibration calibrate(const graph::Model& model, const std::vector<std::string>& tensors,
+                                    const data::Dataset& dataset, const std::vector<std::size_t>& samples,
+                                    const engine::Engine& engine, const CalibrateOptions& options, const Host& host);
+
+/// JSON with the bits of every number kept; equal calibrations give equal text.
+[[nodiscard]] std::string to_json(const Calibration& calibration);
+[[nodiscard]] Calibration calibration_from_json(std::string_view text);
+
+}  // namespace tempera::compress

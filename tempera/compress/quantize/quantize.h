@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tempera/compress/calibrate/calibrate.h"
+#include "tempera/compress/quantize/plan.h"
+#include "tempera/graph/model.h"
+
+namespace tempera::compress {
+
+/// For which engine a file is made: decides where Q/DQ stand, types and axes.
+enum class Target : std::uint8_t { kOpenvino, kOnnxruntime, kTensorrt, kPortable };
+
+[[nodiscard]] std::string_view to_string(Target target);
+[[nodiscard]] std::optional<Target> target_from_string(std::string_view name);
+
+struct QuantizeOptions {
+  Target target = Target::kOpenvino;
+  bool seven_bit_weights = false;  ///< uint8 x int8 saturates on CPUs without VNNI: weights in -64..63
+};
+
+/// What was done with one layer.
+struct LayerRecord {
+  std::string layer;
+  std::string op_type;
+  LayerFormat format;             ///< what it really got
+  std::string why;                ///< when that differs from the plan: the reason
+  double weight_relative_l2 = 0.0;  ///< of the decoded weights against the float ones
+  std::int64_t bytes_before = 0;  ///< of the weights
+  std::int64_t bytes_after = 0;   ///< scales and zero points included
+};
+
+struct Quantized {
+  graph::Model model;
+  std::vector<LayerRecord> layers;
+};
+
+/// The model with the plan applied: standard ONNX with QuantizeLinear and DequantizeLinear, or packed weights unpacked by
+/// standard operators where ONNX has no type. The opset is raised where a type needs it.
+///
+/// \param calibration  ranges of every tensor that `activation_tensors` names; null when the plan has no activations
+/// \throws Error{kInvalidArgument} naming a layer of the plan that the model does not have
+[[nodiscard]] Quantized quantize(const graph::Model& model, const QuantizationPlan& plan, const Calibration* calibration,
+                                 const QuantizeOptions& options);
+
+/// Names of the tensors whose ranges the plan needs.
+[[nodiscard]] std::vector<std::string> activation_tensors(const graph::Model& model, const QuantizationPlan& plan,
+                                                          const QuantizeOptions& options);
+
+}  // namespace tempera::compress
