@@ -89,7 +89,7 @@ std::size_t choose(const std::vector<Candidate>& candidates) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     const Candidate& c = candidates[i];
-    if (c.session == nullptr || !c.verdict.within || (!wrong && !c.timing.speedup.faster())) {
+    if (c.session == nullptr || !c.dropped.empty() || !c.verdict.within || (!wrong && !c.timing.speedup.faster())) {
       continue;
     }
     const bool first_right = wrong && best == 0;

@@ -21,6 +21,7 @@ struct Candidate {
   std::unique_ptr<engine::Session> session;
   double load_ms = 0.0;  ///< to compile and run once
   std::string failure;   ///< why it cannot run; then session is null
+  std::string dropped;   ///< why it left the race before everything of it was measured
   engine::Timing timing;
   std::vector<quality::OutputLoss> losses;
   quality::LossVerdict verdict;
@@ -48,8 +49,8 @@ void time_against(Candidate& baseline, Candidate& contender, const Subject& subj
                   const std::vector<data::Sample>& samples, const engine::TimingOptions& options,
                   const Host& host);
 
-/// The candidate to keep: the fastest by median among those that run, are within the budget and are faster
-/// than the first beyond chance; the first when there is none. When the first is itself over the budget (its
+/// The candidate to keep: the fastest by median among those that run, were measured in full, are within the budget
+/// and are faster than the first beyond chance; the first when there is none. When the first is itself over the budget (its
 /// engine computes it wrongly), the fastest that is within it, faster or not.
 [[nodiscard]] std::size_t choose(const std::vector<Candidate>& candidates);
 

@@ -51,6 +51,14 @@ TEST(ChooseTest, PassesOverWhatDoesNotRun) {
   EXPECT_EQ(choose(candidates), 0U);
 }
 
+TEST(ChooseTest, PassesOverWhatWasDropped) {
+  std::vector<Candidate> candidates;
+  candidates.push_back(measured(10, 1.0, true));
+  candidates.push_back(measured(5, 1.9, true));
+  candidates.back().dropped = "failed verification";
+  EXPECT_EQ(choose(candidates), 0U);
+}
+
 TEST(ChooseTest, AWrongOriginalIsReplacedEvenBySomethingSlower) {
   std::vector<Candidate> candidates;
   candidates.push_back(measured(10, 1.0, false));

@@ -78,6 +78,9 @@ std::string verdict_text(const Candidate& candidate, bool baseline, bool chosen)
   if (!candidate.failure.empty()) {
     return "does not run: " + candidate.failure;
   }
+  if (!candidate.dropped.empty()) {
+    return candidate.dropped;
+  }
   if (chosen) {
     return "the fastest within the budget";
   }

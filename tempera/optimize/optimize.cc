@@ -30,6 +30,7 @@ using engine::Precision;
 constexpr double kEngineAgrees =
     1e-2;                          // relative L2 between engines at f32: sums in another order stay far below
 constexpr double kHopeless = 1.5;  // times the fastest of a few rounds: noise of single runs stays below
+constexpr double kSurelySlower = 1.1;  // times the original's latency in a few rounds
 constexpr std::size_t kTimedSamples =
     4;  // input sets that timing cycles through: more than one, and all in memory
 
@@ -135,16 +136,15 @@ class Flow {
     return compile;
   }
 
-  // 3. Quality on the search part, against the original in f32; then latency, interleaved.
+  // 3. A few rounds tell who has no chance; quality on the search part, against the original in f32; then
+  // latency in full, interleaved, of those that could still win.
   void measure_candidates() {
     open_reference();
+    drop_slower_than_original();
     std::vector<Contender> contenders;
-    std::vector<Candidate*> running;
-    for (Candidate& candidate : candidates_) {
-      if (candidate.session != nullptr) {
-        contenders.push_back({candidate.name, candidate.session.get()});
-        running.push_back(&candidate);
-      }
+    std::vector<Candidate*> running = in_race();
+    for (Candidate* candidate : running) {
+      contenders.push_back({candidate->name, candidate->session.get()});
     }
     const auto losses =
         measure_losses(subject_, *reference_, contenders, subject_.split.search, workers_, host_);
@@ -152,33 +152,63 @@ class Flow {
       running[i]->losses = losses[i];
       running[i]->verdict = quality::judge(options_.budget, losses[i]);
     }
-    time_candidates(shortlist(running), subject_, search_samples(), timing_options(0.4), host_);
+    time_candidates(worth_timing(running), subject_, search_samples(), timing_options(0.4), host_);
     chosen_ = choose(candidates_);
     note_short_timing(candidates_.front().timing);
+  }
+
+  // The original, and what runs and was not dropped.
+  [[nodiscard]] std::vector<Candidate*> in_race() {
+    std::vector<Candidate*> running;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.session != nullptr && candidate.dropped.empty()) {
+        running.push_back(&candidate);
+      }
+    }
+    return running;
+  }
+
+  // What is clearly slower than the original in a few rounds is not worth measuring the quality of, which may
+  // take far longer. (An original that its engine computes wrongly is replaced by anything right: nothing goes then.)
+  void drop_slower_than_original() {
+    engine::TimingOptions rough = timing_options(0.1);
+    rough.pairs = std::min<std::int64_t>(rough.pairs, 5);
+    rough.warmup = 1;
+    time_candidates(in_race(), subject_, search_samples(), rough, host_);
+    if (engine_is_wrong_) {
+      return;
+    }
+    for (std::size_t i = 1; i < candidates_.size(); ++i) {
+      Candidate& candidate = candidates_[i];
+      if (candidate.session != nullptr && candidate.timing.speedup.median * kSurelySlower < 1.0) {
+        candidate.dropped = fmt::format("{:.1f} times the original's latency in {} rounds", 1.0 / candidate.timing.speedup.median,
+                                        candidate.timing.speedup.pairs);
+      }
+    }
+  }
+
+  // Those within the budget and not far behind the fastest of them by the rough times; the others keep those.
+  [[nodiscard]] std::vector<Candidate*> worth_timing(const std::vector<Candidate*>& running) const {
+    double best = running.front()->timing.latency.median_ms;
+    for (const Candidate* candidate : running) {
+      if (candidate->verdict.within) {
+        best = std::min(best, candidate->timing.latency.median_ms);
+      }
+    }
+    std::vector<Candidate*> kept = {running.front()};
+    std::copy_if(running.begin() + 1, running.end(), std::back_inserter(kept), [&](const Candidate* candidate) {
+      return candidate->verdict.within && candidate->timing.latency.median_ms < kHopeless * best;
+    });
+    return kept;
   }
 
   // Too few pairs decide nothing: the report says that time was the reason.
   void note_short_timing(const engine::Timing& timing) {
     if (timing.speedup.pairs < engine::kFewestPairs) {
-      report_.notes.push_back(fmt::format("{} pairs were timed; fewer than {} never count as faster: raise --pairs or --seconds",
-                                          timing.speedup.pairs, engine::kFewestPairs));
+      report_.notes.push_back(
+          fmt::format("{} pairs were timed; fewer than {} never count as faster: raise --pairs or --seconds",
+                      timing.speedup.pairs, engine::kFewestPairs));
     }
-  }
-
-  // A few rounds tell who has no chance: those keep these rough times, and only the others are timed in full.
-  std::vector<Candidate*> shortlist(const std::vector<Candidate*>& running) {
-    engine::TimingOptions rough = timing_options(0.1);
-    rough.pairs = std::min<std::int64_t>(rough.pairs, 5);
-    time_candidates(running, subject_, search_samples(), rough, host_);
-    double best = running.front()->timing.latency.median_ms;
-    for (const Candidate* candidate : running) {
-      best = std::min(best, candidate->timing.latency.median_ms);
-    }
-    std::vector<Candidate*> kept = {running.front()};
-    std::copy_if(
-        running.begin() + 1, running.end(), std::back_inserter(kept),
-        [&](const Candidate* candidate) { return candidate->timing.latency.median_ms < kHopeless * best; });
-    return kept;
   }
 
   // The original in exact f32, in the engine itself: what every loss is measured against. An engine may be
@@ -218,6 +248,7 @@ class Flow {
                         "reference interpreter",
                         options_.engine, distance.output, distance.worst_relative_l2, distance.worst_sample));
         reference_ = std::move(interpreter);
+        engine_is_wrong_ = true;
         return;
       }
     }
@@ -246,8 +277,9 @@ class Flow {
       prepare(without, *engine_, subject_, search_samples());
       bool reverted = false;
       if (without.session != nullptr) {
-        time_against(candidates_[chosen_], without, subject_, search_samples(),
-                     timing_options(0.3 / static_cast<double>(fired)), host_);
+        engine::TimingOptions timing = timing_options(0.3 / static_cast<double>(fired));
+        timing.stop_when_slower = true;
+        time_against(candidates_[chosen_], without, subject_, search_samples(), timing, host_);
         pass.effect = 1.0 / without.timing.speedup.median;
         reverted = without.timing.speedup.faster();
       }
@@ -274,9 +306,8 @@ class Flow {
   }
 
   // 5. Model and recipe go to the staging folder; nothing is visible yet.
-  void write_choice() { write_model(candidates_[chosen_]); }
-
-  void write_model(const Candidate& candidate) {
+  void write_choice() {
+    const Candidate& candidate = candidates_[chosen_];
     out_.restart();  // the set of a candidate that failed verification goes
     if (candidate.rewritten) {
       onnx::write_model(*candidate.model, out_.staging() / "model.onnx");
@@ -306,8 +337,7 @@ class Flow {
   }
 
   // 6. What was written is loaded afresh and measured, with the options it ships with, on data neither the
-  // rewrites nor
-  //    the choice saw. When it fails here, the original goes out instead.
+  // rewrites nor the choice saw. When it fails here, the original goes out instead.
   void verify_written_file() {
     Candidate shipped;
     const Candidate& chosen = candidates_[chosen_];
@@ -330,13 +360,12 @@ class Flow {
     const bool is_original = chosen_ == 0;
     const bool mends = !candidates_.front().verdict.within && shipped.verdict.within;
     if (!is_original && !mends && (!shipped.verdict.within || !shipped.timing.speedup.faster())) {
-      report_.notes.push_back(fmt::format(
-          "{} failed verification ({}; {:.2f}x, at least {:.2f}x): the original was "
-          "written instead",
-          shipped.name, shipped.verdict.text, shipped.timing.speedup.median, shipped.timing.speedup.lower95));
-      candidates_[chosen_].verdict.within = false;
-      chosen_ = 0;
-      write_model(candidates_.front());
+      candidates_[chosen_].dropped =
+          fmt::format("failed verification ({}; {:.2f}x, at least {:.2f}x)", shipped.verdict.text,
+                      shipped.timing.speedup.median, shipped.timing.speedup.lower95);
+      report_.notes.push_back(fmt::format("{} {}", shipped.name, candidates_[chosen_].dropped));
+      chosen_ = choose(candidates_);
+      write_choice();
       verify_written_file();
       return;
     }
@@ -372,6 +401,7 @@ class Flow {
   std::vector<Candidate> candidates_;
   std::vector<data::Sample> search_samples_;
   std::unique_ptr<engine::Session> reference_;
+  bool engine_is_wrong_ = false;  ///< about the original at f32
   std::size_t chosen_ = 0;
   report::Report report_;
 };

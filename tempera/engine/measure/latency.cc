@@ -52,6 +52,13 @@ std::vector<double> sorted_ratios(std::span<const double> above, std::span<const
   return ratios;
 }
 
+// No contender's median ratio is above 1. \param times  of each session; the first is the baseline
+bool all_slower(const std::vector<std::vector<double>>& times) {
+  return std::all_of(times.begin() + 1, times.end(), [&](const std::vector<double>& contender) {
+    return median_of_sorted(sorted_ratios(times.front(), contender)) <= 1.0;
+  });
+}
+
 }  // namespace
 
 LatencyStats latency_stats(std::vector<double> times_ms) {
@@ -84,6 +91,7 @@ std::vector<Timing> time_interleaved(std::span<const Timed> sessions, const Timi
                                      const Host& host) {
   TEMPERA_CHECK(!sessions.empty(), "nothing to time");
   constexpr std::int64_t kFewestRounds = 5;
+  constexpr std::int64_t kRoundsToGiveUp = 10;
   const std::size_t count = sessions.size();
   std::vector<std::vector<double>> times(count);
   std::vector<double> again;
@@ -104,6 +112,9 @@ std::vector<Timing> time_interleaved(std::span<const Timed> sessions, const Timi
   for (std::int64_t round = 0; round < options.pairs; ++round) {
     host.cancel.throw_if_cancelled();
     if (round >= kFewestRounds && seconds_since(start) > options.max_seconds) {
+      break;
+    }
+    if (options.stop_when_slower && round >= kRoundsToGiveUp && all_slower(times)) {
       break;
     }
     // Reversing every other round keeps a drift of the machine's speed from favouring one place in the order.
