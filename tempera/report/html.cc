@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "tempera/report/html_text.h"
 #include "tempera/report/report.h"
+#include "tempera/report/trial_chart.h"
 
 namespace tempera::report {
 namespace {
@@ -22,22 +24,10 @@ th { color:var(--soft); font-weight:500; font-size:13px } th:first-child,td:firs
 .good { color:var(--good) } .bad { color:var(--bad) } .pictures { display:grid; grid-template-columns:repeat(auto-fit,minmax(220px,1fr)); gap:10px; margin-bottom:18px }
 figure { margin:0 } figure img { width:100%; border-radius:6px; display:block; image-rendering:pixelated; background:var(--tint) } figcaption { color:var(--soft); font-size:13px; padding-top:4px }
 details { border-bottom:1px solid var(--line); padding:6px 0 } summary { cursor:pointer } details ul { margin:6px 0; padding-left:20px } dl { display:grid; grid-template-columns:max-content 1fr; gap:4px 16px; margin:0 } dt { color:var(--soft) } dd { margin:0; overflow-wrap:anywhere }
+.charts { display:grid; grid-template-columns:repeat(auto-fit,minmax(320px,1fr)); gap:16px } .charts svg { width:100%; height:auto } .charts text { font-size:11px; fill:var(--soft) }
+.charts .axis { stroke:var(--line) } .charts .budget { stroke:var(--accent); stroke-dasharray:5 4 } .charts .point { fill:var(--soft) } .charts .over { fill:none; stroke:var(--soft) } .charts .pick { fill:var(--accent) } .charts .front { fill:none; stroke:var(--soft); opacity:.6 }
 .note { border-left:3px solid var(--accent); padding:4px 12px; margin:8px 0; background:var(--tint) }
 )css";
-
-std::string escape(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 // RFC 4648, section 4.
 std::string base64(const std::string& bytes) {
@@ -220,6 +210,36 @@ std::string node_table(const Report& report) {
   return out;
 }
 
+std::string trial_section(const Report& report) {
+  if (report.trials.empty()) {
+    return {};
+  }
+  std::string out = "<h2>Loss against speed and size</h2>\n<div class=charts>\n";
+  out += trial_chart(report, TrialAxis::kLatency) + trial_chart(report, TrialAxis::kSize);
+  return out + fmt::format(
+                   "</div>\n<p class=soft>Each point is a mix of number formats that was measured; the dashed line is the "
+                   "budget. Loss: {}.</p>\n",
+                   escape(report.loss_name));
+}
+
+std::string layer_table(const Report& report) {
+  if (report.layers.empty()) {
+    return {};
+  }
+  std::string out =
+      "<h2>Layers</h2>\n<div class=scroll><table><tr><th>layer<th class=text>operator<th class=text>format<th "
+      "class=text>ran as<th>loss alone<th>weight error<th>bytes<th>were<th class=text>why</tr>\n";
+  for (const LayerRecord& layer : report.layers) {
+    out += fmt::format(
+        "<tr><td><code>{}</code><td class=text>{}<td class=text>{}<td class=text><span "
+        "class=soft>{}</span><td>{}<td>{}<td>{}<td>{}<td class=text>{}</tr>\n",
+        escape(layer.layer), escape(layer.op_type), escape(layer.format), escape(layer.kernel),
+        layer.sensitivity ? number(*layer.sensitivity) : "-", layer.weight_error > 0 ? number(layer.weight_error) : "-",
+        human_bytes(layer.bytes_after), human_bytes(layer.bytes_before), escape(layer.reason));
+  }
+  return out + "</table></div>\n";
+}
+
 std::string facts(const std::string& title, const std::map<std::string, std::string>& entries) {
   if (entries.empty()) {
     return {};
@@ -246,7 +266,8 @@ std::string to_html(const Report& report) {
     out += fmt::format("<div class=note>{}</div>\n", escape(note));
   }
   out +=
-      cards(report) + candidate_table(report) + picture_rows(report) + pass_list(report) + node_table(report);
+      cards(report) + candidate_table(report) + picture_rows(report) + trial_section(report) +
+      layer_table(report) + pass_list(report) + node_table(report);
   std::map<std::string, std::string> files = {
       {"model", fmt::format("{} (sha256 {})", report.model.path, report.model.sha256)},
       {"settings", "sha256 " + report.settings_sha256}};

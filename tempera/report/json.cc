@@ -13,6 +13,8 @@ Json json_of(const Candidate& c);
 Json json_of(const Site& s);
 Json json_of(const PassRecord& p);
 Json json_of(const NodeRecord& n);
+Json json_of(const LayerRecord& l);
+Json json_of(const Trial& t);
 
 template <typename T>
 Json list_of(const std::vector<T>& items) {
@@ -21,6 +23,10 @@ Json list_of(const std::vector<T>& items) {
     list.push_back(json_of(item));
   }
   return list;
+}
+
+Json optional_number(const std::optional<double>& value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
 }
 
 Json json_of(const Fingerprint& f) { return {{"path", f.path}, {"sha256", f.sha256}, {"bytes", f.bytes}}; }
@@ -45,7 +51,7 @@ Json json_of(const Loss& l) {
   Json json = {{"output", l.output}, {"metric", l.metric}, {"unit", l.unit},
                {"value", l.value},   {"worst", l.worst},   {"worst_sample", l.worst_sample},
                {"limit", l.limit},   {"within", l.within}};
-  json["baseline"] = l.baseline.has_value() ? Json(*l.baseline) : Json(nullptr);
+  json["baseline"] = optional_number(l.baseline);
   return json;
 }
 
@@ -77,10 +83,33 @@ Json json_of(const PassRecord& p) {
 }
 
 Json json_of(const NodeRecord& n) {
-  Json json = {{"node", n.node}, {"op_type", n.op_type}, {"kernel", n.kernel}};
-  json["before_us"] = n.before_us.has_value() ? Json(*n.before_us) : Json(nullptr);
-  json["after_us"] = n.after_us.has_value() ? Json(*n.after_us) : Json(nullptr);
-  return json;
+  return {{"node", n.node},
+          {"op_type", n.op_type},
+          {"kernel", n.kernel},
+          {"before_us", optional_number(n.before_us)},
+          {"after_us", optional_number(n.after_us)}};
+}
+
+Json json_of(const LayerRecord& l) {
+  return {{"layer", l.layer},
+          {"op_type", l.op_type},
+          {"format", l.format},
+          {"reason", l.reason},
+          {"kernel", l.kernel},
+          {"sensitivity", optional_number(l.sensitivity)},
+          {"speedup", optional_number(l.speedup)},
+          {"weight_error", l.weight_error},
+          {"bytes_before", l.bytes_before},
+          {"bytes_after", l.bytes_after}};
+}
+
+Json json_of(const Trial& t) {
+  return {{"name", t.name},
+          {"loss", t.loss},
+          {"latency_ms", t.latency_ms},
+          {"file_bytes", t.file_bytes},
+          {"within", t.within},
+          {"chosen", t.chosen}};
 }
 
 }  // namespace
@@ -105,6 +134,10 @@ std::string to_json(const Report& r) {
                      {"candidates", list_of(r.candidates)},
                      {"passes", list_of(r.passes)},
                      {"nodes", list_of(r.nodes)},
+                     {"layers", list_of(r.layers)},
+                     {"trials", list_of(r.trials)},
+                     {"loss_name", r.loss_name},
+                     {"loss_limit", r.loss_limit},
                      {"notes", r.notes}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

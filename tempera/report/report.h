@@ -91,6 +91,30 @@ struct NodeRecord {
   std::optional<double> after_us;
 };
 
+/// What became of one layer (a product with weights) when number formats were chosen.
+struct LayerRecord {
+  std::string layer;
+  std::string op_type;
+  std::string format;              ///< "int8 x int8", "int8", "float": weights, and activations where they differ
+  std::string reason;              ///< why it stayed in float, or got another format than the others
+  std::string kernel;              ///< what the compiled engine ran it as: its actual precision
+  std::optional<double> sensitivity;  ///< loss in the budget's unit with this layer alone changed
+  std::optional<double> speedup;   ///< of the whole model, with this layer's kind changed against left in float
+  double weight_error = 0.0;       ///< relative L2 of the stored weights against the float ones
+  std::int64_t bytes_before = 0;   ///< of the weights
+  std::int64_t bytes_after = 0;
+};
+
+/// A mix of formats that was measured on the way to the result.
+struct Trial {
+  std::string name;
+  double loss = 0.0;       ///< in the budget's unit
+  double latency_ms = 0.0;
+  std::int64_t file_bytes = 0;
+  bool within = false;     ///< the budget
+  bool chosen = false;
+};
+
 /// A picture row of the page: the same crop before and after, and their difference magnified. PNG files'
 /// bytes.
 struct Picture {
@@ -121,6 +145,10 @@ struct Report {
   std::vector<Candidate> candidates;  ///< the first is the baseline
   std::vector<PassRecord> passes;
   std::vector<NodeRecord> nodes;
+  std::vector<LayerRecord> layers;  ///< empty when no number format was searched
+  std::vector<Trial> trials;        ///< likewise; the points of the loss-latency and loss-size curves
+  std::string loss_name;            ///< what Trial::loss is: "relative L2 of the worst output"
+  double loss_limit = 0.0;          ///< the budget, in the same unit
   std::vector<Picture> pictures;   ///< on the page, not in the JSON
   std::vector<std::string> notes;  ///< fallbacks, warnings, what was not claimed and why
 };

@@ -42,6 +42,46 @@ TEST(ReportTest, PageEscapesTextAndEmbedsPictures) {
   EXPECT_NE(page.find("data:image/png;base64,AQIDBA=="), std::string::npos);
 }
 
+Report searched() {
+  Report report = sample();
+  report.layers = {{"conv_1", "Conv", "int8 x int8", "", "brgconv_avx512_amx_u8", 0.012, 1.3, 0.004, 4000, 1040},
+                   {"head", "Conv", "float", "loss alone is 9 %", "brgconv_bf16", 0.09, std::nullopt, 0.0, 400, 400}};
+  report.trials = {{"float", 0.001, 10.0, 4'000'000, true, false},
+                   {"all int8", 0.09, 4.0, 1'000'000, false, false},
+                   {"int8 but <head>", 0.02, 5.0, 1'100'000, true, true}};
+  report.loss_name = "relative L2";
+  report.loss_limit = 0.05;
+  return report;
+}
+
+TEST(ReportTest, LayersAndTrialsAreInTheJson) {
+  const auto json = nlohmann::json::parse(to_json(searched()));
+  EXPECT_EQ(json.at("layers").at(0).at("format"), "int8 x int8");
+  EXPECT_EQ(json.at("layers").at(1).at("speedup"), nullptr);
+  EXPECT_EQ(json.at("trials").at(2).at("chosen"), true);
+  EXPECT_EQ(json.at("loss_limit"), 0.05);
+}
+
+TEST(ReportTest, PageDrawsEveryTrialOnBothCurves) {
+  const std::string page = to_html(searched());
+  const auto count = [&](const std::string& text) {
+    std::size_t found = 0;
+    for (std::size_t at = page.find(text); at != std::string::npos; at = page.find(text, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count("<svg"), 2U);
+  EXPECT_EQ(count("<circle class=pick"), 2U);
+  EXPECT_EQ(count("<circle class=over"), 2U);
+  EXPECT_EQ(count("int8 but &lt;head&gt;"), 2U);
+  EXPECT_EQ(count("class=budget"), 2U);
+}
+
+TEST(ReportTest, TableCountsLayersByFormat) {
+  EXPECT_NE(to_table(searched(), false).find("layers: 1 x float, 1 x int8 x int8"), std::string::npos);
+}
+
 TEST(ReportTest, TableMarksTheChosenRow) {
   const std::string table = to_table(sample(), false);
   EXPECT_NE(table.find("* rewritten <bf16>"), std::string::npos);

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -64,6 +67,26 @@ std::string human_bytes(std::int64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
 }
 
+namespace {
+
+// "52 x int8 x int8, 3 x float", most frequent first.
+std::string layer_summary(const Report& report) {
+  std::map<std::string, std::vector<const LayerRecord*>> by_format;
+  for (const LayerRecord& layer : report.layers) {
+    by_format[layer.format].push_back(&layer);
+  }
+  std::vector<std::pair<std::string, std::vector<const LayerRecord*>>> sorted(by_format.begin(), by_format.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  std::string out;
+  for (const auto& [format, layers] : sorted) {
+    out += fmt::format("{}{} x {}", out.empty() ? "" : ", ", layers.size(), format);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string to_table(const Report& report, bool color) {
   const auto paint = [&](const char* code, const std::string& text) {
     return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
@@ -94,6 +117,9 @@ std::string to_table(const Report& report, bool color) {
   }
   if (fired > 0) {
     out += fmt::format("rewrites: {}\n", list);
+  }
+  if (!report.layers.empty()) {
+    out += fmt::format("layers: {}\n", layer_summary(report));
   }
   for (const std::string& note : report.notes) {
     out += paint("33", "note: ") + note + "\n";
