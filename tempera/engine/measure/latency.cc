@@ -111,7 +111,8 @@ std::vector<Timing> time_interleaved(std::span<const Timed> sessions, const Timi
   host.progress.begin("measuring latency", options.pairs);
   for (std::int64_t round = 0; round < options.pairs; ++round) {
     host.cancel.throw_if_cancelled();
-    if (round >= kFewestRounds && seconds_since(start) > options.max_seconds) {
+    const double patience = round < kFewestPairs && options.pairs >= kFewestPairs ? 3.0 : 1.0;
+    if (round >= kFewestRounds && seconds_since(start) > patience * options.max_seconds) {
       break;
     }
     if (options.stop_when_slower && round >= kRoundsToGiveUp && all_slower(times)) {

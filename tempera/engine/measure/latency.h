@@ -59,8 +59,9 @@ struct Timed {
 struct TimingOptions {
   std::int64_t pairs = 30;  ///< rounds wanted
   std::int64_t warmup = 3;  ///< rounds run and not counted
-  double max_seconds =
-      60.0;  ///< stop earlier after this, but not before 5 rounds; fewer than kFewestPairs never count as faster
+  /// Stop earlier after this, but not before 5 rounds. Since fewer than kFewestPairs never count as faster, up to three
+  /// times as long is spent on reaching those where they were asked for.
+  double max_seconds = 60.0;
   /// Stop after 10 rounds once no contender's median ratio is above 1: for asking only whether something is
   /// faster. Looking early cannot make anything count as faster, which takes kFewestPairs.
   bool stop_when_slower = false;
