@@ -21,7 +21,6 @@
 #include "tempera/onnx/infer.h"
 #include "tempera/onnx/read.h"
 #include "tempera/ops/flops.h"
-#include "tempera/optimize/subject.h"
 #include "tempera/report/report.h"
 
 namespace tempera::cli {
@@ -78,7 +77,7 @@ Bench open(const std::string& path, const BenchArguments& arguments, const engin
   std::map<std::string, graph::Dims> shapes;
   for (std::size_t i = 0; i < 2; ++i) {
     const data::Sample sample = dataset->load(i);
-    bench.inputs.push_back(optimize::arrange_inputs(sample, bench.model.graph, names));
+    bench.inputs.push_back(data::arrange_inputs(sample, bench.model.graph, names));
     for (std::size_t k = 0; k < names.size(); ++k) {
       shapes[names[k]] = bench.inputs.back()[k].dims();
     }

@@ -24,7 +24,6 @@
 #include "tempera/image/tensor.h"
 #include "tempera/image/tile.h"
 #include "tempera/onnx/read.h"
-#include "tempera/optimize/subject.h"
 #include "tempera/quality/metrics.h"
 #include "tempera/quality/statistics.h"
 
@@ -119,7 +118,7 @@ std::optional<data::Sample> sample_of_arrays(const RunArguments& arguments, cons
 // Image models with a tile recipe run on pictures of any size.
 std::vector<graph::Tensor> run_sample(Running& running, const data::Sample& sample) {
   const std::vector<graph::Tensor> inputs =
-      optimize::arrange_inputs(sample, running.model.graph, running.input_names);
+      data::arrange_inputs(sample, running.model.graph, running.input_names);
   if (!running.recipe.tile.has_value() || inputs.size() != 1 || inputs[0].rank() != 4) {
     return running.session->run(inputs);
   }

@@ -89,6 +89,10 @@ struct DatasetOptions {
 /// Names of the graph inputs that Sample::inputs holds, in order: those without an initialiser.
 [[nodiscard]] std::vector<std::string> required_inputs(const graph::Graph& graph);
 
+/// Inputs of `sample` in the order of `names`, which are a session's.
+[[nodiscard]] std::vector<graph::Tensor> arrange_inputs(const Sample& sample, const graph::Graph& graph,
+                                                        const std::vector<std::string>& names);
+
 /// \throws Error{kInvalidArgument} naming the first NaN or infinity: "coffee.npz, array 'grid': element
 /// [0,3,7] is nan"
 void require_finite(const graph::Tensor& tensor, const std::string& what);

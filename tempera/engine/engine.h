@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -74,6 +75,16 @@ class Session {
   /// \return one tensor for each of outputs(), owned by the caller
   /// \throws Error{kInvalidArgument} on a wrong number, type or shape; Error{kEngineFailed} when the engine fails
   virtual std::vector<graph::Tensor> run(std::span<const graph::Tensor> inputs) = 0;
+
+  /// Runs and shows the outputs where the engine keeps them: for many or large outputs that are only looked at. The default
+  /// copies.
+  ///
+  /// \param see  called once with one tensor for each of outputs(); they are gone when it returns
+  /// \throws as run(), and what `see` throws
+  virtual void run_and_show(std::span<const graph::Tensor> inputs,
+                            const std::function<void(std::span<const graph::Tensor>)>& see) {
+    see(run(inputs));
+  }
 
   /// Starts a run without waiting; results come from wait(). One at a time. The default runs at once.
   virtual void start(std::span<const graph::Tensor> inputs) { pending_ = run(inputs); }

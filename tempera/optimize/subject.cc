@@ -70,20 +70,4 @@ Subject load_subject(const SubjectOptions& options, const Host& host) {
   return subject;
 }
 
-std::vector<graph::Tensor> arrange_inputs(const data::Sample& sample, const graph::Graph& graph,
-                                          const std::vector<std::string>& names) {
-  const std::vector<std::string> held = data::required_inputs(graph);
-  TEMPERA_CHECK(held.size() == sample.inputs.size(),
-                fmt::format("sample '{}' does not fit the graph", sample.name));
-  std::vector<graph::Tensor> inputs;
-  inputs.reserve(names.size());
-  for (const std::string& name : names) {
-    const auto found = std::find(held.begin(), held.end(), name);
-    TEMPERA_CHECK(found != held.end(),
-                  fmt::format("the session wants an input '{}' that samples lack", name));
-    inputs.push_back(sample.inputs[static_cast<std::size_t>(found - held.begin())]);
-  }
-  return inputs;
-}
-
 }  // namespace tempera::optimize

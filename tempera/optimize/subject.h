@@ -43,9 +43,4 @@ struct SubjectOptions {
 /// \throws what reading them throws, with the model as outermost frame
 [[nodiscard]] Subject load_subject(const SubjectOptions& options, const Host& host);
 
-/// Inputs of `sample` in the order of `names`, which are the session's; a sample holds those of
-/// required_inputs().
-[[nodiscard]] std::vector<graph::Tensor> arrange_inputs(const data::Sample& sample, const graph::Graph& graph,
-                                                        const std::vector<std::string>& names);
-
 }  // namespace tempera::optimize

@@ -1,6 +1,7 @@
 #include "tempera/engine/openvino/ov_tensor.h"
 
 #include <array>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -92,6 +93,12 @@ graph::Tensor copy(const ov::Tensor& tensor) {
   const DataType type = type_of(tensor);
   const auto* bytes = static_cast<const std::byte*>(tensor.data());
   return graph::Tensor::from_bytes(type, dims_of(tensor), {bytes, tensor.get_byte_size()});
+}
+
+graph::Tensor lend(const ov::Tensor& tensor) {
+  const DataType type = type_of(tensor);
+  const auto* bytes = static_cast<const std::byte*>(tensor.data());
+  return graph::Tensor::view(type, dims_of(tensor), std::shared_ptr<const std::byte>(std::shared_ptr<void>(), bytes));
 }
 
 }  // namespace tempera::engine::openvino

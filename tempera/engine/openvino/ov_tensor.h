@@ -27,4 +27,7 @@ namespace tempera::engine::openvino {
 /// \throws Error{kUnsupported} as borrow()
 [[nodiscard]] graph::Tensor copy(const ov::Tensor& tensor);
 
+/// The same bytes; `tensor` must outlive the result and all its copies. \throws Error{kUnsupported} as borrow()
+[[nodiscard]] graph::Tensor lend(const ov::Tensor& tensor);
+
 }  // namespace tempera::engine::openvino

@@ -126,11 +126,16 @@ void OpenvinoSession::prepare(std::span<const graph::Tensor> inputs) {
   }
 }
 
-std::vector<graph::Tensor> OpenvinoSession::collect(std::span<const graph::Tensor> inputs) {
+std::vector<graph::Tensor> OpenvinoSession::collect(std::span<const graph::Tensor> inputs, bool lend) {
   std::vector<graph::Tensor> results;
   results.reserve(outputs_.size());
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    results.push_back(passed_on_[i] ? inputs[*passed_on_[i]] : copy(request_.get_output_tensor(i)));
+    if (passed_on_[i]) {
+      results.push_back(inputs[*passed_on_[i]]);
+    } else {
+      const ov::Tensor output = request_.get_output_tensor(i);
+      results.push_back(lend ? openvino::lend(output) : copy(output));
+    }
   }
   return results;
 }
@@ -143,6 +148,19 @@ std::vector<graph::Tensor> OpenvinoSession::run(std::span<const graph::Tensor> i
   } catch (...) {
     rethrow(ErrorCode::kEngineFailed, "running", [this](std::string_view layer) { return describe(layer); });
   }
+}
+
+void OpenvinoSession::run_and_show(std::span<const graph::Tensor> inputs,
+                                   const std::function<void(std::span<const graph::Tensor>)>& see) {
+  prepare(inputs);
+  std::vector<graph::Tensor> outputs;
+  try {
+    request_.infer();
+    outputs = collect(inputs, true);
+  } catch (...) {
+    rethrow(ErrorCode::kEngineFailed, "running", [this](std::string_view layer) { return describe(layer); });
+  }
+  see(outputs);
 }
 
 void OpenvinoSession::start(std::span<const graph::Tensor> inputs) {

@@ -25,6 +25,8 @@ class OpenvinoSession : public Session {
   [[nodiscard]] const std::vector<Port>& inputs() const override { return inputs_; }
   [[nodiscard]] const std::vector<Port>& outputs() const override { return outputs_; }
   std::vector<graph::Tensor> run(std::span<const graph::Tensor> inputs) override;
+  void run_and_show(std::span<const graph::Tensor> inputs,
+                    const std::function<void(std::span<const graph::Tensor>)>& see) override;
   void start(std::span<const graph::Tensor> inputs) override;
   std::vector<graph::Tensor> wait() override;
   [[nodiscard]] std::vector<NodeTime> profile() const override;
@@ -33,7 +35,8 @@ class OpenvinoSession : public Session {
  private:
   void make_ports(const graph::Graph& graph);
   void prepare(std::span<const graph::Tensor> inputs);
-  [[nodiscard]] std::vector<graph::Tensor> collect(std::span<const graph::Tensor> inputs);
+  /// The outputs of the last run; with `lend`, where OpenVINO keeps them.
+  [[nodiscard]] std::vector<graph::Tensor> collect(std::span<const graph::Tensor> inputs, bool lend = false);
   [[nodiscard]] std::string describe(std::string_view layer) const { return names_.describe(layer); }
 
   std::shared_ptr<ov::Core> core_;  // these two before what needs them, so destroyed after
