@@ -1,9 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <set>
-#include <string>
 #include <vector>
 
 #include "tempera/compress/quantize/layers.h"
@@ -17,28 +14,37 @@ namespace tempera::compress {
 struct QuantizedTensor {
   graph::ValueId value;
   ActivationFormat format = ActivationFormat::kInt8;
-  std::size_t group = 0;           ///< tensors of one group share one scale (the parts of a Concat)
-  std::vector<graph::Use> readers; ///< node inputs that read the decoded tensor; all others read the float one
+  std::size_t group = 0;   ///< tensors of one group share one scale (the parts of a Concat)
+  bool symmetric = false;  ///< a layer reads it whose kernel takes no zero point
+  std::vector<graph::Use>
+      readers;  ///< node inputs that read the decoded tensor; all others read the float one
 };
 
 /// Where QuantizeLinear and DequantizeLinear stand for a plan.
 struct Placement {
   std::vector<QuantizedTensor> tensors;  ///< each value at most once a format, in order of creation
-  std::set<graph::ValueId> candidates;   ///< all that a placement under any ranges might quantise
 };
 
 /// Finds where to quantise the inputs of the planned layers.
 ///
-/// The pair stands on the layer's own input, hence after the Relu or Clip that makes it, and once for all layers that read
-/// it. It moves up through operators that only move values (Pad by zero, MaxPool, Reshape, Transpose, nearest Resize, ...),
-/// where every reader of the moved value is quantised too: the codes then move in place of floats, and a zero pad stays
-/// exact. Through a Concat it moves likewise, and the parts share one scale, so that codes are joined without recoding.
+/// The pair stands on the layer's own input, hence after the Relu or Clip that makes it, and once for all
+/// layers that read it. But for onnxruntime, whose kernels want it next to them, it moves up through
+/// operators that only move values (Pad by zero, MaxPool, Reshape, Transpose, nearest Resize, ...), where
+/// every reader of the moved value is quantised too: the codes then move in place of floats, and a zero pad
+/// stays exact. Through a Concat it moves likewise, and the parts share one scale, so that codes are joined
+/// without recoding.
 ///
 /// Further, by target:
-///  - onnxruntime: outputs of planned layers (after their Relu or Clip), since its integer kernels write codes; all readers
+///  - onnxruntime: outputs of planned layers (after their Relu or Clip), since its integer kernels write
+///  codes; all readers
 ///    then read the decoded tensor. Graph outputs stay float.
-///  - tensorrt: the other operand of an Add that reads a planned convolution, so that the addition fuses into the
+///  - tensorrt: the other operand of an Add that reads a planned convolution, so that the addition fuses into
+///  the
 ///    convolution; of two planned convolutions the one that comes first.
+///
+/// Measured on OpenVINO 2026.4 with AMX, by kernels chosen: convolutions (also 3-D, grouped, depthwise),
+/// MatMul and Gemm by weights run in integers for any zero point; ConvTranspose and MatMul of two activations
+/// fall back to float kernels, 10 and 3 times slower, when there is one: their inputs are marked symmetric.
 ///
 /// \param layers  those of the plan whose activations are quantised
 [[nodiscard]] Placement place(const graph::Graph& graph, const std::vector<Layer>& layers,

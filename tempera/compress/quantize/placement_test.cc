@@ -1,0 +1,165 @@
+#include "tempera/compress/quantize/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tempera/compress/quantize/testing.h"
+
+namespace tempera::compress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::parse;
+using ::testing::UnorderedElementsAre;
+
+// "value -> node.input, ..." of each quantised tensor, nodes called by their first output.
+std::vector<std::string> places(const graph::Model& model, Target target,
+                                std::vector<std::size_t>* groups = nullptr,
+                                const std::vector<std::string>& layers_wanted = {}) {
+  std::vector<Layer> layers;
+  for (Layer& layer : find_layers(model.graph)) {
+    if (layers_wanted.empty() ||
+        std::find(layers_wanted.begin(), layers_wanted.end(), layer.name) != layers_wanted.end()) {
+      layers.push_back(std::move(layer));
+    }
+  }
+  const std::vector<ActivationFormat> formats(layers.size(), ActivationFormat::kInt8);
+  std::vector<std::string> found;
+  for (const QuantizedTensor& tensor : place(model.graph, layers, formats, target).tensors) {
+    std::string text = model.graph.value(tensor.value).name + " ->";
+    for (const graph::Use& use : tensor.readers) {
+      text += " " + model.graph.value(model.graph.output(use.node)).name + "." + std::to_string(use.input);
+    }
+    found.push_back(std::move(text));
+    if (groups != nullptr) {
+      groups->push_back(tensor.group);
+    }
+  }
+  return found;
+}
+
+constexpr std::string_view kShared =
+    R"(g (float[1,4,8,8] x, float[4,4,1,1] w) => (float[1,4,8,8] a, float[1,4,8,8] b) {
+    r = Relu(x)
+    a = Conv(r, w)
+    b = Conv(r, w) })";
+
+TEST(Place, AfterTheActivationAndOnceForAllReaders) {
+  const graph::Model model = parse(kShared, 21, {"w"});
+  EXPECT_THAT(places(model, Target::kOpenvino), ElementsAre("r -> a.0 b.0"));
+}
+
+TEST(Place, OnlyForPlannedReaders) {
+  const graph::Model model = parse(kShared, 21, {"w"});
+  EXPECT_THAT(places(model, Target::kOpenvino, nullptr, {"b"}), ElementsAre("r -> b.0"));
+}
+
+TEST(Place, MovesAboveZeroPadAndMaxPool) {
+  const graph::Model model = parse(R"(g (float[1,4,8,8] x, float[4,4,3,3] w) => (float[1,4,4,4] y)
+    <int64[8] pads = {0,0,1,1,0,0,1,1}> {
+      r = Relu(x)
+      m = MaxPool <kernel_shape = [2,2], strides = [2,2]> (r)
+      p = Pad(m, pads)
+      y = Conv(p, w) })",
+                                   21, {"w"});
+  EXPECT_THAT(places(model, Target::kOpenvino), ElementsAre("r -> m.0"));
+  EXPECT_THAT(places(model, Target::kOnnxruntime), ElementsAre("p -> y.0"))
+      << "its kernels want the pair next to them";
+}
+
+TEST(Place, StaysBelowAPadByAnotherValue) {
+  const graph::Model model = parse(R"(g (float[1,4,8,8] x, float[4,4,3,3] w) => (float[1,4,8,8] y)
+    <int64[8] pads = {0,0,1,1,0,0,1,1}, float one = {1.0}> { p = Pad(x, pads, one)  y = Conv(p, w) })",
+                                   21, {"w"});
+  EXPECT_THAT(places(model, Target::kOpenvino), ElementsAre("p -> y.0"));
+}
+
+TEST(Place, StaysBelowAMoveThatAFloatReaderSharesOrAGraphOutput) {
+  const graph::Model shared =
+      parse(R"(g (float[1,4,8,8] x, float[4,4,1,1] w) => (float[1,4,4,4] y, float[1,4,4,4] z) {
+      m = MaxPool <kernel_shape = [2,2], strides = [2,2]> (x)
+      y = Conv(m, w)
+      z = Tanh(m) })",
+            21, {"w"});
+  EXPECT_THAT(places(shared, Target::kOpenvino), ElementsAre("m -> y.0"));
+  const graph::Model output =
+      parse(R"(g (float[1,4,8,8] x, float[4,4,1,1] w) => (float[1,4,4,4] y, float[1,4,4,4] m) {
+      m = MaxPool <kernel_shape = [2,2], strides = [2,2]> (x)
+      y = Conv(m, w) })",
+            21, {"w"});
+  EXPECT_THAT(places(output, Target::kOpenvino), ElementsAre("m -> y.0"));
+}
+
+TEST(Place, PartsOfAConcatShareOneScale) {
+  const graph::Model model = parse(R"(g (float[1,4,8,8] x, float[4,4,1,1] w, float[4,8,1,1] v) =>
+      (float[1,4,8,8] y) {
+      r = Relu(x)
+      a = Conv(r, w)
+      c = Concat <axis = 1> (r, a)
+      y = Conv(c, v) })",
+                                   21, {"w", "v"});
+  std::vector<std::size_t> groups;
+  EXPECT_THAT(places(model, Target::kOpenvino, &groups), UnorderedElementsAre("r -> a.0 c.0", "a -> c.1"));
+  EXPECT_THAT(groups, ElementsAre(groups.front(), groups.front()));
+}
+
+TEST(Place, ConcatWithAFloatReaderIsQuantisedAsAWhole) {
+  const graph::Model model = parse(R"(g (float[1,4,8,8] x, float[1,4,8,8] z, float[4,8,1,1] v) =>
+      (float[1,4,8,8] y, float[1,8,8,8] t) {
+      c = Concat <axis = 1> (x, z)
+      y = Conv(c, v)
+      t = Tanh(c) })",
+                                   21, {"v"});
+  EXPECT_THAT(places(model, Target::kOpenvino), ElementsAre("c -> y.0"));
+}
+
+TEST(Place, UnrelatedTensorsHaveScalesOfTheirOwn) {
+  const graph::Model model =
+      parse(R"(g (float[2,4] q, float[4,2] k) => (float[2,2] y) { y = MatMul(q, k) })");
+  std::vector<std::size_t> groups;
+  EXPECT_THAT(places(model, Target::kOpenvino, &groups), ElementsAre("q -> y.0", "k -> y.1"));
+  EXPECT_NE(groups[0], groups[1]);
+}
+
+constexpr std::string_view kResidual =
+    R"(g (float[1,4,8,8] x, float[1,4,8,8] z, float[4,4,1,1] w, float[4,4,1,1] v) =>
+      (float[1,4,8,8] y) {
+      a = Conv(x, w)
+      b = Conv(z, v)
+      s = Add(a, b)
+      y = Relu(s) })";
+
+TEST(Place, ResidualAddOfTwoBackbonesQuantisesTheFirstForTensorrt) {
+  const graph::Model model = parse(kResidual, 21, {"w", "v"});
+  EXPECT_THAT(places(model, Target::kTensorrt), UnorderedElementsAre("x -> a.0", "z -> b.0", "a -> s.0"));
+  EXPECT_THAT(places(model, Target::kOpenvino), UnorderedElementsAre("x -> a.0", "z -> b.0"));
+}
+
+TEST(Place, ResidualAddQuantisesTheSkipAloneForTensorrt) {
+  const graph::Model model = parse(R"(g (float[1,4,8,8] x, float[4,4,1,1] w) => (float[1,4,8,8] s) {
+      t = Tanh(x)
+      a = Conv(t, w)
+      s = Add(t, a) })",
+                                   21, {"w"});
+  EXPECT_THAT(places(model, Target::kTensorrt), ElementsAre("t -> a.0 s.0"));
+}
+
+TEST(Place, OutputsAreQuantisedForOnnxruntimeAfterTheirActivation) {
+  const graph::Model model =
+      parse(R"(g (float[1,4,8,8] x, float[4,4,1,1] w) => (float[1,4,8,8] y, float[1,4,8,8] z) {
+      a = Conv(x, w)
+      r = Relu(a)
+      y = Conv(r, w)
+      z = Tanh(r) })",
+            21, {"w"});
+  EXPECT_THAT(places(model, Target::kOnnxruntime), UnorderedElementsAre("x -> a.0", "r -> y.0 z.0"));
+}
+
+TEST(Place, NothingForNoLayers) {
+  const graph::Model model = parse(kShared, 21, {"w"});
+  EXPECT_THAT(place(model.graph, {}, {}, Target::kOpenvino).tensors, IsEmpty());
+}
+
+}  // namespace
+}  // namespace tempera::compress
