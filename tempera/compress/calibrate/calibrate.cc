@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
-#include <limits>
+#include <exception>
+#include <functional>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -11,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
+#include "tempera/compress/calibrate/observed.h"
 #include "tempera/compress/calibrate/quantize_error.h"
 #include "tempera/compress/calibrate/sample_stream.h"
 #include "tempera/compress/calibrate/taps.h"
@@ -36,50 +40,17 @@ constexpr std::size_t kChunk = 64;
 // Values of tapped tensors held at a time, all sessions together; the engine may keep as much again.
 constexpr std::int64_t kTapBytes = std::int64_t{256} << 20;
 
-struct Extremes {
-  float min = std::numeric_limits<float>::infinity();
-  float max = -std::numeric_limits<float>::infinity();
-};
-
 /// \throws Error{kInvalidArgument} at the first NaN or infinity, and when there are no values
-Extremes extremes_of(std::span<const float> values, const std::string& tensor) {
+void require_finite(const Extremes& extremes, std::span<const float> values, const std::string& tensor) {
   if (values.empty()) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("tensor '{}' is empty", tensor));
   }
-  Extremes extremes;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) {
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("tensor '{}' holds {} at element {}", tensor, values[i], i));
-    }
-    extremes.min = std::min(extremes.min, values[i]);
-    extremes.max = std::max(extremes.max, values[i]);
+  if (!extremes.finite) {
+    const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("tensor '{}' holds {} at element {}", tensor, *bad, bad - values.begin()));
   }
-  return extremes;
 }
-
-/// One tensor over the samples merged so far.
-struct Observed {
-  Extremes all;
-  double average_min = 0.0;
-  double average_max = 0.0;
-  bool any = false;
-
-  void merge(const Extremes& sample, double momentum) {
-    all.min = std::min(all.min, sample.min);
-    all.max = std::max(all.max, sample.max);
-    average_min = any ? momentum * average_min + (1.0 - momentum) * sample.min : sample.min;
-    average_max = any ? momentum * average_max + (1.0 - momentum) * sample.max : sample.max;
-    any = true;
-  }
-};
-
-/// A range that a method proposes.
-struct Candidate {
-  RangeMethod method = RangeMethod::kMinMax;
-  float lo = 0.0F;
-  float hi = 0.0F;
-  QuantizeError error;
-};
 
 int thread_count(int asked) {
   return asked > 0 ? asked : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -144,17 +115,42 @@ class Calibrator {
 
  private:
   using Sessions = std::vector<std::unique_ptr<TapSession>>;
+  static constexpr std::size_t kStride = 5;  // one sample of so many judges
 
   void calibrate_group(const std::vector<std::string>& tensors, std::map<std::string, TensorRange>& ranges) {
     Sessions sessions = make_sessions(tensors);
     const std::vector<Observed> observed = observe(tensors, sessions);
-    std::vector<std::vector<Candidate>> candidates(tensors.size());
+    std::vector<std::vector<Candidate>> proposed(tensors.size());
+    in_parallel(tensors.size(), [&](std::size_t t) { proposed[t] = candidates(observed[t], options_); });
+    judge(sessions, proposed);
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-      candidates[t] = propose(observed[t]);
+      ranges[tensors[t]] = choose(observed[t], proposed[t]);
     }
-    judge(sessions, candidates);
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      ranges[tensors[t]] = choose(observed[t], candidates[t]);
+  }
+
+  /// Calls `work` for 0 to count - 1 on as many threads as there are sessions.
+  void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work) const {
+    std::atomic<std::size_t> next = 0;
+    std::exception_ptr error;
+    std::mutex mutex;
+    const auto run = [&] {
+      try {
+        for (std::size_t i = next++; i < count; i = next++) {
+          work(i);
+        }
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        error = std::current_exception();
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < sessions_; ++i) {
+        threads.emplace_back(run);
+      }
+    }
+    if (error) {
+      std::rethrow_exception(error);
     }
   }
 
@@ -166,21 +162,15 @@ class Calibrator {
     return sessions;
   }
 
-  /// Places in `samples_` that ranges are judged on.
-  [[nodiscard]] std::vector<std::size_t> judged_places() const {
-    constexpr std::size_t kStride = 5;
-    constexpr std::size_t kMost = 64;  // beyond it the estimate of the error hardly changes, only the time
+  /// Samples that ranges are judged on and that no histogram counts: every fifth, or fewer of many, which changes the
+  /// estimate of an error little and the time much. Of less than five samples all judge, and all are counted.
+  [[nodiscard]] bool is_judge(std::size_t place) const {
+    constexpr std::size_t kMost = 64;
     const std::size_t count = samples_.size();
     const std::size_t stride = std::max(kStride, (count + kMost - 1) / kMost);
-    std::vector<std::size_t> places;
-    for (std::size_t place = stride - 1; place < count; place += stride) {
-      places.push_back(place);
-    }
-    for (std::size_t place = 0; place < count && count < kStride; ++place) {
-      places.push_back(place);  // too few to hold any out
-    }
-    return places;
+    return count < kStride || place % stride == stride - 1;
   }
+  [[nodiscard]] bool is_counted(std::size_t place) const { return samples_.size() < kStride || !is_judge(place); }
 
   data::Prefetcher prefetch(const std::vector<std::size_t>& samples) const {
     const int workers = options_.workers > 0 ? options_.workers : data::default_workers();
@@ -189,19 +179,28 @@ class Calibrator {
 
   std::vector<Observed> observe(const std::vector<std::string>& tensors, Sessions& sessions) const {
     std::vector<Observed> observed(tensors.size());
+    std::vector<std::vector<Histogram>> counted(sessions.size(), std::vector<Histogram>(tensors.size()));
     std::vector<std::vector<Extremes>> slots(kChunk, std::vector<Extremes>(tensors.size()));
     data::Prefetcher prefetcher = prefetch(samples_);
     host_.progress.begin("calibrating", static_cast<std::int64_t>(samples_.size()));
     for (std::size_t first = 0; first < samples_.size(); first += kChunk) {
       const std::size_t count = std::min(kChunk, samples_.size() - first);
       stream_samples(sessions, prefetcher, first, count, 1, host_, [&](const StreamedSample& sample) {
+        const bool count_values = needs_histogram() && is_counted(sample.number);
         for (std::size_t t = 0; t < tensors.size(); ++t) {
-          slots[sample.number - first][t] = extremes_of(sample.values[t], tensors[t]);
+          const std::span<const float> values = sample.values[t];
+          const Extremes extremes = count_values ? counted[sample.worker][t].add(values) : extremes_of(values);
+          require_finite(extremes, values, tensors[t]);
+          slots[sample.number - first][t] = extremes;
         }
       });
-      for (std::size_t i = 0; i < count; ++i) {
-        for (std::size_t t = 0; t < tensors.size(); ++t) {
+      for (std::size_t t = 0; t < tensors.size(); ++t) {
+        for (std::size_t i = 0; i < count; ++i) {
           observed[t].merge(slots[i][t], options_.momentum);
+        }
+        for (std::vector<Histogram>& of_worker : counted) {
+          observed[t].histogram.merge(of_worker[t]);
+          of_worker[t].clear();
         }
       }
     }
@@ -209,30 +208,16 @@ class Calibrator {
     return observed;
   }
 
-  [[nodiscard]] std::vector<Candidate> propose(const Observed& observed) const {
-    std::vector<Candidate> candidates;
-    const auto add = [&](RangeMethod method, float lo, float hi) {
-      if (options_.symmetric && lo < 0.0F && hi > 0.0F) {
-        const float largest = std::max(-lo, hi);
-        lo = -largest;
-        hi = largest;
-      }
-      candidates.push_back({method, lo, hi, {}});
-    };
-    if (options_.method == RangeMethod::kMinMax || options_.method == RangeMethod::kAuto) {
-      add(RangeMethod::kMinMax, observed.all.min, observed.all.max);
-    }
-    if (options_.method == RangeMethod::kMovingAverage || options_.method == RangeMethod::kAuto) {
-      add(RangeMethod::kMovingAverage, static_cast<float>(observed.average_min),
-          static_cast<float>(observed.average_max));
-    }
-    return candidates;
+  [[nodiscard]] bool needs_histogram() const {
+    return options_.method != RangeMethod::kMinMax && options_.method != RangeMethod::kMovingAverage;
   }
 
-  void judge(Sessions& sessions, std::vector<std::vector<Candidate>>& candidates) const {
+  void judge(Sessions& sessions, std::vector<std::vector<Candidate>>& proposed) const {
     std::vector<std::size_t> indices;
-    for (const std::size_t place : judged_places()) {
-      indices.push_back(samples_[place]);
+    for (std::size_t place = 0; place < samples_.size(); ++place) {
+      if (is_judge(place)) {
+        indices.push_back(samples_[place]);
+      }
     }
     // [sample of the chunk][tensor][candidate]
     std::vector<std::vector<std::vector<QuantizeError>>> slots(kChunk);
@@ -242,39 +227,24 @@ class Calibrator {
       const std::size_t count = std::min(kChunk, indices.size() - first);
       stream_samples(sessions, prefetcher, first, count, 1, host_, [&](const StreamedSample& sample) {
         auto& slot = slots[sample.number - first];
-        slot.resize(candidates.size());
-        for (std::size_t t = 0; t < candidates.size(); ++t) {
+        slot.resize(proposed.size());
+        for (std::size_t t = 0; t < proposed.size(); ++t) {
           slot[t].clear();
-          for (const Candidate& candidate : candidates[t]) {
+          for (const Candidate& candidate : proposed[t]) {
             slot[t].push_back(quantize_error(sample.values[t],
                                              numeric::affine_from_range(candidate.lo, candidate.hi, kJudgedCodes)));
           }
         }
       });
       for (std::size_t i = 0; i < count; ++i) {
-        for (std::size_t t = 0; t < candidates.size(); ++t) {
-          for (std::size_t c = 0; c < candidates[t].size(); ++c) {
-            candidates[t][c].error += slots[i][t][c];
+        for (std::size_t t = 0; t < proposed.size(); ++t) {
+          for (std::size_t c = 0; c < proposed[t].size(); ++c) {
+            proposed[t][c].error += slots[i][t][c];
           }
         }
       }
     }
     host_.progress.end();
-  }
-
-  static TensorRange choose(const Observed& observed, const std::vector<Candidate>& candidates) {
-    // The first of equals: min-max leads the list.
-    const auto best = std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-      return a.error.error < b.error.error;
-    });
-    TensorRange range;
-    range.min = observed.all.min;
-    range.max = observed.all.max;
-    range.lo = best->lo;
-    range.hi = best->hi;
-    range.method = best->method;
-    range.relative_mse = best->error.square > 0.0 ? best->error.error / best->error.square : 0.0;
-    return range;
   }
 
   const graph::Model& model_;

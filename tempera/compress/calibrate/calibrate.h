@@ -19,8 +19,8 @@ namespace tempera::compress {
 enum class RangeMethod : std::uint8_t {
   kMinMax,         ///< least and largest value of all samples
   kMovingAverage,  ///< of each sample's least and largest value, in sample order
-  kPercentile,     ///< leaves `1 - percentile` of the values outside, on each side its share
-  kMse,            ///< least mean squared error of quantising the histogram
+  kPercentile,     ///< leaves `1 - percentile` of the values outside, half of them on each side
+  kMse,            ///< least expected squared error of quantising the histogram
   kEntropy,        ///< least Kullback-Leibler divergence (Migacz 2017, "8-bit Inference with TensorRT")
   kAuto,           ///< for each tensor the method with the least error on samples held out; never worse than min-max
 };
@@ -56,10 +56,12 @@ struct Calibration {
   std::string engine;  ///< name, version and options it was computed with
 };
 
-/// Ranges of the named tensors over samples, in constant memory: one pass for extremes, one for histograms.
+/// Ranges of the named tensors over samples, in constant memory. One pass over all samples takes extremes and histograms
+/// (whose bins join as the range grows, see histogram.h); a second over the samples that judge, every fifth and at most
+/// about 64, measures what the proposed ranges cost. Those samples are in no histogram, unless there are less than five.
 ///
 /// The same samples give the same bytes, whatever the batch size, the number of threads and the order in which workers
-/// finish: statistics merge in sample order.
+/// finish: counts do not depend on order, everything else merges in sample order.
 ///
 /// \param tensors  float values of the main graph; graph inputs are allowed
 /// \param samples  indices into `dataset`, not empty

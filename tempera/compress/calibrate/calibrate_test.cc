@@ -9,6 +9,7 @@
 #include "tempera/base/error.h"
 #include "tempera/compress/calibrate/test_support.h"
 #include "tempera/engine/openvino/openvino_engine.h"
+#include "tempera/numeric/affine.h"
 #include "tempera/onnx/text.h"
 
 namespace tempera::compress {
@@ -72,6 +73,85 @@ TEST(CalibrateTest, MinMaxIsTheLeastAndLargestValueOfAllSamples) {
     EXPECT_GT(range.relative_mse, 0.0) << name;
     EXPECT_LT(range.relative_mse, 1e-3) << name;  // 8 bits over the range of a normal: about 5e-5
   }
+}
+
+// Sum of (x - Q(x))^2 over an input in the samples that judge, value by value.
+double judged_error(const MemoryDataset& data, float lo, float hi) {
+  const numeric::AffineParams params = numeric::affine_from_range(lo, hi, {0, 255});
+  double error = 0.0;
+  for (std::size_t i = 4; i < data.samples().size(); i += 5) {  // every fifth
+    for (const float x : data.load(i).inputs[0].values<float>()) {
+      const double off = static_cast<double>(x) - numeric::dequantize(numeric::quantize(x, params, {0, 255}), params);
+      error += off * off;
+    }
+  }
+  return error;
+}
+
+TEST(CalibrateTest, AutoIsTheBestOfTheMethodsOnSamplesHeldOut) {
+  const graph::Model model = onnx::parse_graph("g (float[N,64] x) => (float[N,64] y) { y = Relu(x) }");
+  std::vector<std::vector<Tensor>> inputs;
+  for (std::size_t i = 0; i < 40; ++i) {  // heavy-tailed: a normal over the square root of a uniform
+    std::vector<float> values(64);
+    CounterRng(7, i).fill_normal(values);
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      values[k] /= std::sqrt(CounterRng(8, i).uniform(k) + 1e-4F);
+    }
+    inputs.push_back({Tensor::from<float>({1, 64}, std::span<const float>(values))});
+  }
+  const MemoryDataset data(std::move(inputs));
+  QuietHost quiet;
+  std::map<RangeMethod, TensorRange> found;
+  for (const RangeMethod method : {RangeMethod::kMinMax, RangeMethod::kMovingAverage, RangeMethod::kPercentile,
+                                   RangeMethod::kMse, RangeMethod::kEntropy, RangeMethod::kAuto}) {
+    CalibrateOptions options;
+    options.method = method;
+    options.percentile = 0.999;
+    found[method] = calibrate(model, {"x"}, data, data.all(), engine(), options, quiet.host).ranges.at("x");
+    if (method != RangeMethod::kAuto) {
+      EXPECT_EQ(found[method].method, method);
+    }
+  }
+  const TensorRange& chosen = found.at(RangeMethod::kAuto);
+  EXPECT_NE(chosen.method, RangeMethod::kAuto);
+  double square = 0.0;
+  for (std::size_t i = 4; i < 40; i += 5) {
+    for (const float x : data.load(i).inputs[0].values<float>()) {
+      square += static_cast<double>(x) * x;
+    }
+  }
+  double least = judged_error(data, found.at(RangeMethod::kMinMax).lo, found.at(RangeMethod::kMinMax).hi);
+  for (const auto& [method, range] : found) {
+    const double error = judged_error(data, range.lo, range.hi);
+    EXPECT_NEAR(range.relative_mse, error / square, 1e-5 * error / square) << to_string(method);
+    least = std::min(least, error);
+  }
+  EXPECT_LE(judged_error(data, chosen.lo, chosen.hi), least * (1 + 1e-5));  // 1e-5: sums of floats
+  EXPECT_EQ(chosen.lo, found.at(chosen.method).lo);
+  EXPECT_EQ(chosen.hi, found.at(chosen.method).hi);
+}
+
+TEST(CalibrateTest, MovingAverageFollowsSampleOrder) {
+  const graph::Model model = onnx::parse_graph("g (float[2] x) => (float[2] y) { y = Relu(x) }");
+  std::vector<std::vector<Tensor>> inputs;
+  double lo = 0.0, hi = 0.0;
+  for (int i = 0; i < 200; ++i) {  // more than are merged at once
+    const auto a = static_cast<float>(i % 17);
+    const float b = -static_cast<float>(i % 13);
+    inputs.push_back({Tensor::from<float>({2}, {b, a})});
+    lo = i == 0 ? b : 0.75 * lo + 0.25 * b;
+    hi = i == 0 ? a : 0.75 * hi + 0.25 * a;
+  }
+  const MemoryDataset data(std::move(inputs));
+  QuietHost quiet;
+  CalibrateOptions options;
+  options.method = RangeMethod::kMovingAverage;
+  options.momentum = 0.75;
+  const TensorRange found = calibrate(model, {"x"}, data, data.all(), engine(), options, quiet.host).ranges.at("x");
+  EXPECT_EQ(found.lo, static_cast<float>(lo));
+  EXPECT_EQ(found.hi, static_cast<float>(hi));
+  EXPECT_EQ(found.min, -12.0F);
+  EXPECT_EQ(found.max, 16.0F);
 }
 
 TEST(CalibrateTest, JsonKeepsEveryBit) {
