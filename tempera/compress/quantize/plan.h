@@ -43,7 +43,7 @@ enum class ActivationFormat : std::uint8_t {
 /// What becomes of one layer.
 struct LayerFormat {
   WeightFormat weights = WeightFormat::kFloat;
-  Granularity granularity;
+  Granularity granularity = {};
   ActivationFormat activations = ActivationFormat::kFloat;
 
   [[nodiscard]] std::string to_string() const;  ///< "int8 x int8", "int4/64", "float"

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "tempera/compress/calibrate/calibrate.h"
+#include "tempera/compress/quantize/gptq.h"
 #include "tempera/compress/quantize/plan.h"
 #include "tempera/graph/model.h"
 
@@ -16,9 +19,14 @@ enum class Target : std::uint8_t { kOpenvino, kOnnxruntime, kTensorrt, kPortable
 [[nodiscard]] std::string_view to_string(Target target);
 [[nodiscard]] std::optional<Target> target_from_string(std::string_view name);
 
+/// Second moments of layers' inputs by the layer's name (hessians.h).
+using Hessians = std::map<std::string, Hessian, std::less<>>;
+
 struct QuantizeOptions {
   Target target = Target::kOpenvino;
-  bool seven_bit_weights = false;  ///< uint8 x int8 saturates on CPUs without VNNI: weights in -64..63
+  bool seven_bit_weights = false;  ///< uint8 x int8 saturates on CPUs without VNNI: weights in -63..63
+  bool older_readers = false;      ///< int4 and fp8 weights as packed bytes, which need opset 13 in place of 21 or 19
+  const Hessians* hessians = nullptr;  ///< layers named here choose codes by GPTQ; null: none do
 };
 
 /// What was done with one layer.
