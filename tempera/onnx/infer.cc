@@ -306,6 +306,31 @@ class Taker {
   const std::map<const Graph*, std::vector<std::string>>& names_;
 };
 
+// -- where the library is silent ---------------------------------------------------------------------------------------------
+
+// Operators without an inference of their own whose output is like input 0. \return whether a type became known
+bool fill_silent(Graph& main) {
+  bool filled = false;
+  graph::for_each_graph(main, [&](Graph& g) {
+    for (const graph::NodeId id : g.nodes()) {
+      const ValueId input = g.input(id, 0);
+      const ValueId output = g.output(id, 0);
+      if (g.node(id).is("GroupNormalization") && input.valid() && output.valid() &&
+          g.value(input).type.shape.has_value() && !g.value(output).type.shape.has_value()) {
+        g.set_type(output, g.value(input).type);
+        filled = true;
+      }
+    }
+  });
+  return filled;
+}
+
+void infer_once(graph::Model& model, const ExportOptions& options) {
+  Exported exported = export_model(model, options);
+  pb::ModelProto inferred = infer(exported.proto);
+  Taker(exported).take(model.graph, inferred.graph(), true);
+}
+
 }  // namespace
 
 void infer_types(graph::Model& model, const std::map<std::string, graph::Dims>& input_shapes) {
@@ -318,9 +343,9 @@ void infer_types(graph::Model& model, const std::map<std::string, graph::Dims>& 
       proto.set_raw_data(std::string(as_text(tensor.bytes())));
     }
   };
-  Exported exported = export_model(model, options);
-  pb::ModelProto inferred = infer(exported.proto);
-  Taker(exported).take(model.graph, inferred.graph(), true);
+  do {
+    infer_once(model, options);
+  } while (fill_silent(model.graph));  // each round fills at least one of finitely many
 }
 
 }  // namespace tempera::onnx

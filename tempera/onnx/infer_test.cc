@@ -41,6 +41,18 @@ TEST(Inference, ReachesIntoBodies) {
   EXPECT_EQ(type_of(model, "y"), "float[2,2]");
 }
 
+TEST(Inference, GoesOnBehindGroupNormalization) {
+  graph::Model model = parse_graph(R"(
+    g (float[1,4,6,6] x, float[4] s, float[4] o, float[2,4,3,3] w) => (float[a,b,c,d] y) {
+      n = GroupNormalization <num_groups = 2> (x, s, o)
+      m = GroupNormalization <num_groups = 4> (n, s, o)
+      y = Conv(m, w)
+    })");
+  infer_types(model);
+  EXPECT_EQ(type_of(model, "m"), "float[1,4,6,6]");
+  EXPECT_EQ(type_of(model, "y"), "float[1,2,4,4]");
+}
+
 TEST(Inference, FixedInputsReplaceTheirSymbolsEverywhere) {
   graph::Model model = parse_graph("g (float[n,4] x, float[n,5] z) => (float[n,4] y) { y = Relu(x) }");
   infer_types(model, {{"x", {7, 4}}});
