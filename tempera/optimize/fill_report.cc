@@ -10,6 +10,7 @@
 
 #include "tempera/base/hash.h"
 #include "tempera/engine/measure/cpu.h"
+#include "tempera/optimize/node_times.h"
 #include "tempera/quality/metrics.h"
 
 namespace tempera::optimize {
@@ -108,32 +109,6 @@ report::Candidate record_of(const Candidate& candidate, const OptimizeOptions& o
   }
   record.verdict = std::move(verdict);
   return record;
-}
-
-// Median time per node over a few profiled runs.
-std::vector<engine::NodeTime> profile_of(const engine::Engine& engine, const Subject& subject,
-                                         const Candidate& candidate) {
-  engine::CompileOptions options = candidate.options;
-  options.profile = true;
-  const auto session = engine.compile(*candidate.model, options);
-  const auto inputs = input_sets(subject, load_samples(subject, subject.split.search, 1), *session).at(0);
-  constexpr int kRuns = 5;
-  std::vector<std::vector<engine::NodeTime>> runs;
-  for (int i = 0; i < kRuns; ++i) {
-    (void)session->run(inputs);
-    runs.push_back(session->profile());
-  }
-  std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) {
-    const auto total = [](const std::vector<engine::NodeTime>& times) {
-      double sum = 0.0;
-      for (const engine::NodeTime& time : times) {
-        sum += time.time_us;
-      }
-      return sum;
-    };
-    return total(a) < total(b);
-  });
-  return runs[kRuns / 2];
 }
 
 std::vector<report::NodeRecord> node_records(const std::vector<engine::NodeTime>& before,
@@ -249,9 +224,9 @@ void fill_results(report::Report& report, const OptimizeOptions& options, const 
            c.options.precision == candidates[chosen].options.precision;
   });
   const Candidate& before = same_precision == candidates.end() ? candidates.front() : *same_precision;
-  const std::vector<engine::NodeTime> before_times = profile_of(engine, subject, before);
+  const std::vector<engine::NodeTime> before_times = node_times(engine, subject, before);
   report.nodes = node_records(before_times,
-                              chosen == 0 ? before_times : profile_of(engine, subject, candidates[chosen]));
+                              chosen == 0 ? before_times : node_times(engine, subject, candidates[chosen]));
   report.output = fingerprint(written);
   report.output.path = (options.out / "model.onnx").string();
   report.changed = chosen != 0;

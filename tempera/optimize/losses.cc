@@ -74,6 +74,50 @@ class OutputGauge {
   std::unique_ptr<quality::Metric> after_;
 };
 
+std::vector<OutputGauge> gauges_of(const Subject& subject, const std::vector<std::string>& outputs) {
+  std::vector<OutputGauge> row;
+  for (const std::string& output : outputs) {
+    row.emplace_back(output, subject.recipe.output(output));
+  }
+  return row;
+}
+
+std::vector<quality::OutputLoss> results_of(const std::vector<OutputGauge>& gauges) {
+  std::vector<quality::OutputLoss> results;
+  for (const OutputGauge& gauge : gauges) {
+    results.push_back(gauge.result());
+  }
+  return results;
+}
+
+std::vector<graph::Tensor> run_on(engine::Session& session, const Subject& subject, const data::Sample& sample) {
+  return session.run(arrange_inputs(sample, subject.model.graph, port_names(session.inputs())));
+}
+
+// Runs the session on the sample and adds the distance of each output from the expected one.
+// \param outputs   names of `expected`, one gauge for each
+void add_sample(std::vector<OutputGauge>& gauges, const Subject& subject, engine::Session& session,
+                const data::Sample& sample, const std::vector<std::string>& outputs,
+                const std::vector<graph::Tensor>& expected) {
+  const std::vector<graph::Tensor> got = run_on(session, subject, sample);
+  const std::vector<std::string> names = port_names(session.outputs());
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const auto found = std::find(names.begin(), names.end(), outputs[o]);
+    TEMPERA_CHECK(found != names.end(), fmt::format("a changed model has lost output '{}'", outputs[o]));
+    const auto truth = sample.expected.find(outputs[o]);
+    gauges[o].add(sample.name, expected[o], got[static_cast<std::size_t>(found - names.begin())],
+                  truth == sample.expected.end() ? nullptr : &truth->second);
+  }
+}
+
+std::size_t bytes_of(const std::vector<graph::Tensor>& tensors) {
+  std::size_t bytes = 0;
+  for (const graph::Tensor& tensor : tensors) {
+    bytes += tensor.bytes().size();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<std::vector<quality::OutputLoss>> measure_losses(const Subject& subject,
@@ -82,43 +126,63 @@ std::vector<std::vector<quality::OutputLoss>> measure_losses(const Subject& subj
                                                              const std::vector<std::size_t>& indices,
                                                              int workers, const Host& host) {
   const std::vector<std::string> outputs = port_names(reference.outputs());
-  std::vector<std::vector<OutputGauge>> gauges(contenders.size());
-  for (auto& row : gauges) {
-    for (const std::string& output : outputs) {
-      row.emplace_back(output, subject.recipe.output(output));
-    }
+  std::vector<std::vector<OutputGauge>> gauges;
+  for (std::size_t c = 0; c < contenders.size(); ++c) {
+    gauges.push_back(gauges_of(subject, outputs));
   }
   data::Prefetcher samples(*subject.dataset, indices, workers, host.cancel);
   host.progress.begin("measuring quality", static_cast<std::int64_t>(indices.size()));
   while (const std::optional<data::Sample> sample = samples.next()) {
     host.cancel.throw_if_cancelled();
-    const std::vector<graph::Tensor> expected =
-        reference.run(arrange_inputs(*sample, subject.model.graph, port_names(reference.inputs())));
+    const std::vector<graph::Tensor> expected = run_on(reference, subject, *sample);
     for (std::size_t c = 0; c < contenders.size(); ++c) {
-      engine::Session& session = *contenders[c].session;
-      const std::vector<graph::Tensor> got =
-          session.run(arrange_inputs(*sample, subject.model.graph, port_names(session.inputs())));
-      const std::vector<std::string> names = port_names(session.outputs());
-      for (std::size_t o = 0; o < outputs.size(); ++o) {
-        const auto found = std::find(names.begin(), names.end(), outputs[o]);
-        TEMPERA_CHECK(found != names.end(),
-                      fmt::format("'{}' has lost output '{}'", contenders[c].name, outputs[o]));
-        const graph::Tensor& candidate = got[static_cast<std::size_t>(found - names.begin())];
-        const auto truth = sample->expected.find(outputs[o]);
-        gauges[c][o].add(sample->name, expected[o], candidate,
-                         truth == sample->expected.end() ? nullptr : &truth->second);
-      }
+      add_sample(gauges[c], subject, *contenders[c].session, *sample, outputs, expected);
     }
     host.progress.advance();
   }
   host.progress.end();
-  std::vector<std::vector<quality::OutputLoss>> results(contenders.size());
-  for (std::size_t c = 0; c < contenders.size(); ++c) {
-    for (const OutputGauge& gauge : gauges[c]) {
-      results[c].push_back(gauge.result());
-    }
+  std::vector<std::vector<quality::OutputLoss>> results;
+  for (const std::vector<OutputGauge>& row : gauges) {
+    results.push_back(results_of(row));
   }
   return results;
+}
+
+struct LossMeter::Held {
+  data::Sample sample;
+  std::vector<graph::Tensor> expected;
+};
+
+LossMeter::LossMeter(const Subject& subject, engine::Session& reference, const std::vector<std::size_t>& indices,
+                     std::size_t max_bytes, int workers, const Host& host)
+    : subject_(subject), outputs_(port_names(reference.outputs())) {
+  data::Prefetcher samples(*subject.dataset, indices, workers, host.cancel);
+  host.progress.begin("computing reference outputs", static_cast<std::int64_t>(indices.size()));
+  std::size_t bytes = 0;
+  while (std::optional<data::Sample> sample = samples.next()) {
+    host.cancel.throw_if_cancelled();
+    std::vector<graph::Tensor> expected = run_on(reference, subject, *sample);
+    bytes += bytes_of(sample->inputs) + bytes_of(expected);
+    if (!held_.empty() && bytes > max_bytes) {
+      break;
+    }
+    held_.push_back({std::move(*sample), std::move(expected)});
+    host.progress.advance();
+  }
+  host.progress.end();
+}
+
+LossMeter::~LossMeter() = default;
+
+std::size_t LossMeter::samples() const { return held_.size(); }
+
+std::vector<quality::OutputLoss> LossMeter::measure(engine::Session& session, std::size_t most, const Host& host) const {
+  std::vector<OutputGauge> gauges = gauges_of(subject_, outputs_);
+  for (std::size_t i = 0; i < held_.size() && i < most; ++i) {
+    host.cancel.throw_if_cancelled();
+    add_sample(gauges, subject_, session, held_[i].sample, outputs_, held_[i].expected);
+  }
+  return results_of(gauges);
 }
 
 }  // namespace tempera::optimize

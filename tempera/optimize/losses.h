@@ -27,4 +27,26 @@ struct Contender {
     const Subject& subject, engine::Session& reference, const std::vector<Contender>& contenders,
     const std::vector<std::size_t>& indices, int workers, const Host& host);
 
+/// Measures many models one after another against the same reference outputs, which are computed once and held.
+class LossMeter {
+ public:
+  /// \param indices    samples of the subject's dataset, not empty
+  /// \param max_bytes  of inputs and outputs held; fewer samples are kept when they would not fit, at least one
+  LossMeter(const Subject& subject, engine::Session& reference, const std::vector<std::size_t>& indices,
+            std::size_t max_bytes, int workers, const Host& host);
+  ~LossMeter();
+
+  [[nodiscard]] std::size_t samples() const;
+
+  /// \param most  how many samples to use at most, the first ones
+  /// \return one OutputLoss for each output of the reference, as measure_losses()
+  [[nodiscard]] std::vector<quality::OutputLoss> measure(engine::Session& session, std::size_t most, const Host& host) const;
+
+ private:
+  struct Held;
+  const Subject& subject_;
+  std::vector<std::string> outputs_;
+  std::vector<Held> held_;
+};
+
 }  // namespace tempera::optimize

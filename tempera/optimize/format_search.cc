@@ -1,0 +1,515 @@
+#include "tempera/optimize/format_search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tempera/base/error.h"
+#include "tempera/compress/quantize/layers.h"
+#include "tempera/onnx/infer.h"
+#include "tempera/optimize/losses.h"
+#include "tempera/optimize/node_times.h"
+
+namespace tempera::optimize {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using compress::ActivationFormat;
+using compress::Layer;
+using compress::LayerFormat;
+using compress::QuantizationPlan;
+using compress::WeightFormat;
+
+constexpr std::size_t kHeldBytes = std::size_t{512} << 20;  // of samples with reference outputs
+constexpr std::size_t kSamplesToRank = 4;   // of one layer alone: its loss is compared with other layers' only
+constexpr std::int64_t kRoughPairs = 8;     // of timing a mix against the base, for the curve
+constexpr double kSameSpeed = 0.97;         // times the speed: what a smaller file may cost
+constexpr std::int64_t kSmallWeight = 4096; // bytes: below, storing a weight in int8 saves nothing worth a node
+
+// A mix of formats that compiled and was measured.
+struct Mix {
+  Candidate candidate;
+  QuantizationPlan plan;
+  std::vector<compress::LayerRecord> records;
+  double loss = 0.0;          // relative L2 of the worst output
+  double latency_ms = 0.0;    // against the base's own
+  std::int64_t bytes = 0;
+};
+
+double worst_loss(const std::vector<quality::OutputLoss>& losses) {
+  double worst = 0.0;
+  for (const quality::OutputLoss& loss : losses) {
+    worst = std::max(worst, std::isnan(loss.relative_l2) ? std::numeric_limits<double>::infinity() : loss.relative_l2);
+  }
+  return worst;
+}
+
+// "Conv 3x3", "depthwise Conv 5x5", "Gemm": layers that an engine is likely to treat alike.
+std::string kind_of(const Layer& layer, const graph::Graph& graph) {
+  std::string kind = layer.op_type;
+  if (!layer.has_weight()) {
+    return kind + " of activations";
+  }
+  const std::optional<graph::Tensor> weight = graph.constant(layer.weight);
+  if (weight.has_value() && weight->rank() > 2) {
+    for (std::int64_t axis = 2; axis < weight->rank(); ++axis) {
+      kind += fmt::format("{}{}", axis == 2 ? " " : "x", weight->dims()[static_cast<std::size_t>(axis)]);
+    }
+  }
+  return layer.group > 1 ? "grouped " + kind : kind;
+}
+
+std::size_t count_int8(const QuantizationPlan& plan) {
+  return static_cast<std::size_t>(std::count_if(plan.begin(), plan.end(), [](const auto& entry) {
+    return entry.second.activations == ActivationFormat::kInt8;
+  }));
+}
+
+class FormatSearch {
+ public:
+  FormatSearch(const Candidate& base, engine::Session& reference, const Subject& subject, const engine::Engine& engine,
+               int workers, const FormatSearchOptions& options, const Host& host)
+      : base_(base),
+        subject_(subject),
+        engine_(engine),
+        options_(options),
+        host_(host),
+        start_(Clock::now()),
+        model_(*base.model),
+        samples_(load_samples(subject, subject.split.search, 1)),
+        meter_(subject, reference, first(subject.split.search, options.loss_samples), kHeldBytes, workers, host) {
+    onnx::infer_types(model_, subject.input_shapes);
+    layers_ = compress::find_layers(model_.graph);
+  }
+
+  FormatSearchResult run() {
+    if (layers_.empty()) {
+      result_.notes.emplace_back("no number formats were searched: the model has no layer with weights");
+      return std::move(result_);
+    }
+    calibrate();
+    QuantizationPlan everything;
+    for (const Layer& layer : layers_) {
+      everything[layer.name] = {WeightFormat::kInt8, {}, ActivationFormat::kInt8};
+    }
+    std::optional<Mix> mix = measure("int8 wherever it can be", everything, base_.options.precision);
+    if (mix.has_value()) {
+      drop_what_was_refused(*mix);
+      mix = faster_without_kinds(std::move(*mix));
+      mix = faster_without_nodes(std::move(*mix));
+      if (!mix->candidate.verdict.within) {
+        mix = within_budget(std::move(*mix));
+      }
+    }
+    std::optional<Mix> smaller = store_weights(mix.has_value() && mix->candidate.verdict.within ? &*mix : nullptr);
+    finish(std::move(mix), std::move(smaller));
+    return std::move(result_);
+  }
+
+ private:
+  static std::vector<std::size_t> first(std::vector<std::size_t> indices, std::size_t most) {
+    indices.resize(std::min(indices.size(), most));
+    return indices;
+  }
+
+  [[nodiscard]] double seconds_left() const {
+    return options_.max_seconds - std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+  void calibrate() {
+    QuantizationPlan everything;
+    for (const Layer& layer : layers_) {
+      everything[layer.name] = {WeightFormat::kInt8, {}, ActivationFormat::kInt8};
+    }
+    const std::vector<std::string> tensors = compress::activation_tensors(model_, everything, options_.quantize);
+    calibration_ = compress::calibrate(model_, tensors, *subject_.dataset, subject_.split.calibrate, engine_,
+                                       options_.calibrate, host_);
+  }
+
+  // The plan's model compiled and measured against the base; nothing when it does not run.
+  std::optional<Mix> measure(const std::string& name, const QuantizationPlan& plan, engine::Precision precision) {
+    host_.cancel.throw_if_cancelled();
+    host_.progress.begin("trying " + name, 0);
+    std::optional<Mix> mix = compile(name, plan, precision);
+    if (!mix.has_value()) {
+      return mix;
+    }
+    mix->candidate.losses = meter_.measure(*mix->candidate.session, meter_.samples(), host_);
+    mix->candidate.verdict = quality::judge(options_.budget, mix->candidate.losses);
+    mix->loss = worst_loss(mix->candidate.losses);
+    engine::TimingOptions timing;
+    timing.pairs = kRoughPairs;
+    timing.warmup = 2;
+    mix->latency_ms = base_.timing.latency.median_ms / speedup(base_, mix->candidate, timing).median;
+    result_.trials.push_back({name, mix->loss, mix->latency_ms, mix->bytes, mix->candidate.verdict.within, false});
+    return mix;
+  }
+
+  std::optional<Mix> compile(const std::string& name, const QuantizationPlan& plan, engine::Precision precision) {
+    Mix mix;
+    compress::Quantized quantized = compress::quantize(model_, plan, &calibration_, options_.quantize);
+    mix.plan = plan;
+    mix.records = std::move(quantized.layers);
+    mix.bytes = graph::weight_size(quantized.model.graph).bytes;
+    mix.candidate.name = name;
+    mix.candidate.model = std::make_shared<const graph::Model>(std::move(quantized.model));
+    mix.candidate.options = base_.options;
+    mix.candidate.options.precision = precision;
+    mix.candidate.rewritten = true;
+    prepare(mix.candidate, engine_, subject_, samples_);
+    if (mix.candidate.session == nullptr) {
+      result_.notes.push_back(fmt::format("{} does not run: {}", name, mix.candidate.failure));
+      return std::nullopt;
+    }
+    return mix;
+  }
+
+  // How many times faster `contender` is than `baseline`; neither's own timing changes.
+  [[nodiscard]] engine::PairedSpeedup speedup(const Candidate& baseline, const Candidate& contender,
+                                              const engine::TimingOptions& timing) const {
+    const auto baseline_inputs = input_sets(subject_, samples_, *baseline.session);
+    const auto contender_inputs = input_sets(subject_, samples_, *contender.session);
+    const std::vector<engine::Timed> timed = {{baseline.session.get(), baseline_inputs},
+                                              {contender.session.get(), contender_inputs}};
+    return engine::time_interleaved(timed, timing, host_).back().speedup;
+  }
+
+  [[nodiscard]] engine::PairedSpeedup is_it_faster(const Candidate& baseline, const Candidate& contender) const {
+    engine::TimingOptions timing;
+    timing.pairs = options_.pairs;
+    timing.max_seconds = std::max(1.0, 0.1 * seconds_left());
+    timing.stop_when_slower = true;
+    return speedup(baseline, contender, timing);
+  }
+
+  // Layers that quantising left alone need no further thought.
+  void drop_what_was_refused(Mix& mix) {
+    for (const compress::LayerRecord& record : mix.records) {
+      if (record.format.activations == ActivationFormat::kFloat) {
+        mix.plan.erase(record.layer);
+        reasons_[record.layer] = record.why;
+      }
+    }
+  }
+
+  // 3. For each kind of layer, most work first: back to float where the model is faster so.
+  Mix faster_without_kinds(Mix mix) {
+    std::map<std::string, std::vector<std::string>> members;
+    std::map<std::string, std::int64_t> work;
+    for (const Layer& layer : layers_) {
+      if (mix.plan.contains(layer.name)) {
+        const std::string kind = kind_of(layer, model_.graph);
+        members[kind].push_back(layer.name);
+        work[kind] += layer.multiplications;
+      }
+    }
+    std::vector<std::string> kinds;
+    for (const auto& [kind, layers] : members) {
+      kinds.push_back(kind);
+    }
+    std::stable_sort(kinds.begin(), kinds.end(),
+                     [&](const std::string& a, const std::string& b) { return work[a] > work[b]; });
+    for (const std::string& kind : kinds) {
+      if (seconds_left() <= 0 || kinds.size() == 1) {
+        break;
+      }
+      mix = without_if_faster(std::move(mix), members[kind], fmt::format("without {}", kind),
+                              fmt::format("the model is faster with {} in float", kind));
+    }
+    return mix;
+  }
+
+  // Layers whose own node takes longer in int8 than in the base, all at once.
+  Mix faster_without_nodes(Mix mix) {
+    if (seconds_left() <= 0 || mix.plan.empty()) {
+      return mix;
+    }
+    const std::map<std::string, double> before = times_by_node(base_);
+    const std::map<std::string, double> after = times_by_node(mix.candidate);
+    std::vector<std::string> slower;
+    for (const auto& [layer, format] : mix.plan) {
+      const auto was = before.find(layer);
+      const auto is = after.find(layer);
+      if (was != before.end() && is != after.end() && is->second > was->second) {
+        slower.push_back(layer);
+      }
+    }
+    if (slower.empty() || slower.size() == mix.plan.size()) {
+      return mix;
+    }
+    return without_if_faster(std::move(mix), slower, "without the layers that int8 slows down",
+                             "its own kernel is faster in float");
+  }
+
+  [[nodiscard]] std::map<std::string, double> times_by_node(const Candidate& candidate) const {
+    std::map<std::string, double> times;
+    for (const engine::NodeTime& time : node_times(engine_, subject_, candidate)) {
+      times[time.node] += time.time_us;
+    }
+    return times;
+  }
+
+  Mix without_if_faster(Mix mix, const std::vector<std::string>& layers, const std::string& name,
+                        const std::string& reason) {
+    QuantizationPlan plan = mix.plan;
+    for (const std::string& layer : layers) {
+      plan.erase(layer);
+    }
+    if (plan.empty()) {
+      return mix;
+    }
+    std::optional<Mix> other = measure(name, plan, mix.candidate.options.precision);
+    if (!other.has_value()) {
+      return mix;
+    }
+    const engine::PairedSpeedup gain = is_it_faster(mix.candidate, other->candidate);
+    for (const std::string& layer : layers) {
+      kind_speedup_[layer] = 1.0 / gain.median;
+    }
+    if (!gain.faster()) {
+      return mix;
+    }
+    for (const std::string& layer : layers) {
+      reasons_[layer] = fmt::format("{} ({:.2f}x)", reason, gain.median);
+    }
+    return std::move(*other);
+  }
+
+  // 4. Layers back to float, the most sensitive first, until the loss is within the budget. Nothing when even then it
+  // is not.
+  std::optional<Mix> within_budget(Mix mix) {
+    const std::vector<std::pair<double, std::string>> ranked = rank(mix);
+    double squares = 0.0;
+    for (const auto& [loss, layer] : ranked) {
+      squares += loss * loss;
+    }
+    // Errors add as squares; what the sum misses of the measured whole is taken to be in proportion.
+    const double floor = worst_loss(base_.losses);
+    const double whole = std::max(mix.loss * mix.loss - floor * floor, 0.0);
+    const double scale = squares > 0 && std::isfinite(whole) ? whole / squares : 1.0;
+    const auto predicted = [&](std::size_t removed) {
+      double rest = floor * floor;
+      for (std::size_t i = removed; i < ranked.size(); ++i) {
+        rest += scale * ranked[i].first * ranked[i].first;
+      }
+      return std::sqrt(rest);
+    };
+    std::size_t removed = 1;
+    if (options_.budget.kind == quality::LossBudget::Kind::kRelative) {
+      while (removed < ranked.size() && predicted(removed) > options_.budget.limit) {
+        ++removed;
+      }
+    }
+    std::optional<Mix> best;
+    std::size_t low = 0;               // known to be over the budget
+    std::size_t high = ranked.size();  // all in float: the base itself
+    while (low + 1 < high && (seconds_left() > 0 || !best.has_value())) {
+      removed = std::clamp(removed, low + 1, high - 1);
+      std::optional<Mix> trial = measure(fmt::format("{} most sensitive layers in float", removed), without(mix.plan, ranked, removed),
+                                         mix.candidate.options.precision);
+      if (trial.has_value() && trial->candidate.verdict.within) {
+        high = removed;
+        best = std::move(trial);
+        best_removed_ = removed;
+        if (high - low <= 1 + ranked.size() / 16) {
+          break;
+        }
+        removed = (low + high) / 2;
+      } else {
+        low = removed;
+        removed = low + std::max<std::size_t>(1, (high - low) / 2);
+      }
+    }
+    for (std::size_t i = 0; i < best_removed_; ++i) {
+      reasons_[ranked[i].second] = fmt::format("among the {} most sensitive: loss {:.2g} alone", best_removed_, ranked[i].first);
+    }
+    if (!best.has_value()) {
+      result_.notes.push_back(fmt::format(
+          "int8 does not hold the budget with any number of layers back in float: at best relative L2 {:.3g}", mix.loss));
+    }
+    return best;
+  }
+
+  static QuantizationPlan without(QuantizationPlan plan, const std::vector<std::pair<double, std::string>>& ranked,
+                                  std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      plan.erase(ranked[i].second);
+    }
+    return plan;
+  }
+
+  // Layers of the mix with the loss of each alone in int8, largest first. When time runs out, those not measured are
+  // ranked by the error of their own weights, scaled to the measured ones.
+  std::vector<std::pair<double, std::string>> rank(const Mix& mix) {
+    std::map<std::string, double> weight_error;
+    for (const compress::LayerRecord& record : mix.records) {
+      weight_error[record.layer] = record.weight_relative_l2;
+    }
+    host_.progress.begin("measuring each layer alone", static_cast<std::int64_t>(mix.plan.size()));
+    const double budget = 0.6 * seconds_left();
+    const Clock::time_point begun = Clock::now();
+    std::vector<std::pair<double, std::string>> ranked;
+    std::vector<std::string> unmeasured;
+    double measured_ratio = 0.0;
+    const double floor = worst_loss(base_.losses);
+    for (const auto& [layer, format] : mix.plan) {
+      host_.cancel.throw_if_cancelled();
+      std::optional<Mix> alone;
+      if (std::chrono::duration<double>(Clock::now() - begun).count() < budget) {
+        alone = compile(layer + " alone", {{layer, format}}, mix.candidate.options.precision);
+      }
+      if (!alone.has_value()) {
+        unmeasured.push_back(layer);
+        continue;
+      }
+      const double loss = worst_loss(meter_.measure(*alone->candidate.session, kSamplesToRank, host_));
+      const double own = std::sqrt(std::max(loss * loss - floor * floor, 0.0));
+      sensitivity_[layer] = own;
+      ranked.emplace_back(own, layer);
+      measured_ratio += own / std::max(weight_error[layer], 1e-6);
+      host_.progress.advance();
+    }
+    if (!unmeasured.empty()) {
+      result_.notes.push_back(fmt::format("{} of {} layers were ranked without being measured alone: time ran out",
+                                          unmeasured.size(), mix.plan.size()));
+    }
+    const double ratio = ranked.empty() ? 1.0 : measured_ratio / static_cast<double>(ranked.size());
+    for (const std::string& layer : unmeasured) {
+      ranked.emplace_back(ratio * weight_error[layer], layer);
+    }
+    std::sort(ranked.begin(), ranked.end(), std::greater<>());
+    return ranked;
+  }
+
+  // 5. Weights of the float layers in int8: a smaller file, kept where it is not slower and within the budget.
+  // \param mix  null: the base
+  std::optional<Mix> store_weights(const Mix* mix) {
+    QuantizationPlan plan = mix == nullptr ? QuantizationPlan{} : mix->plan;
+    std::size_t added = 0;
+    for (const Layer& layer : layers_) {
+      if (!plan.contains(layer.name) && layer.has_weight() && weight_bytes(layer) >= kSmallWeight) {
+        plan[layer.name] = {WeightFormat::kInt8, {}, ActivationFormat::kFloat};
+        ++added;
+      }
+    }
+    if (added == 0) {
+      return std::nullopt;
+    }
+    const Candidate& before = mix == nullptr ? base_ : mix->candidate;
+    std::optional<Mix> smaller =
+        measure(mix == nullptr ? "weights stored in int8" : "the other weights stored in int8", plan, before.options.precision);
+    if (!smaller.has_value() || !smaller->candidate.verdict.within) {
+      return std::nullopt;
+    }
+    engine::TimingOptions timing;
+    timing.pairs = options_.pairs;
+    timing.max_seconds = std::max(1.0, 0.1 * seconds_left());
+    const engine::PairedSpeedup gain = speedup(before, smaller->candidate, timing);
+    if (gain.slower() || gain.median < kSameSpeed) {
+      return std::nullopt;
+    }
+    return smaller;
+  }
+
+  [[nodiscard]] std::int64_t weight_bytes(const Layer& layer) const {
+    const std::optional<graph::Tensor> weight = model_.graph.constant(layer.weight);
+    return weight.has_value() ? static_cast<std::int64_t>(weight->bytes().size()) : 0;
+  }
+
+  void finish(std::optional<Mix> mix, std::optional<Mix> smaller) {
+    const Mix* shown = smaller.has_value() ? &*smaller : mix.has_value() ? &*mix : nullptr;
+    if (shown != nullptr) {
+      fill_layers(*shown);
+    }
+    for (std::optional<Mix>* found : {&smaller, &mix}) {
+      if (found->has_value() && (*found)->candidate.verdict.within) {
+        Candidate& candidate = (*found)->candidate;
+        candidate.name = name_of(**found);
+        result_.candidates.push_back(std::move(candidate));
+      }
+    }
+  }
+
+  [[nodiscard]] std::string name_of(const Mix& mix) const {
+    const std::size_t computed = count_int8(mix.plan);
+    const std::size_t stored = mix.plan.size() - computed;
+    std::string name = base_.rewritten ? "rewritten " : "";
+    if (computed > 0) {
+      name += fmt::format("int8 in {} of {} layers, else ", computed, layers_.size());
+    }
+    name += engine::to_string(mix.candidate.options.precision);
+    return stored > 0 ? fmt::format("{}, {} weights stored in int8", name, stored) : name;
+  }
+
+  void fill_layers(const Mix& mix) {
+    std::map<std::string, const compress::LayerRecord*> records;
+    for (const compress::LayerRecord& record : mix.records) {
+      records[record.layer] = &record;
+    }
+    std::map<std::string, std::string> kernels;
+    for (const engine::NodeTime& time : node_times(engine_, subject_, mix.candidate)) {
+      kernels[time.node] = time.kernel;
+    }
+    for (const Layer& layer : layers_) {
+      report::LayerRecord line;
+      line.layer = layer.name;
+      line.op_type = layer.op_type;
+      line.format = "float";
+      line.bytes_before = layer.has_weight() ? weight_bytes(layer) : 0;
+      line.bytes_after = line.bytes_before;
+      if (const auto record = records.find(layer.name); record != records.end() && mix.plan.contains(layer.name)) {
+        line.format = record->second->format.to_string();
+        line.weight_error = record->second->weight_relative_l2;
+        line.bytes_after = record->second->bytes_after;
+        line.reason = record->second->why;
+      }
+      if (const auto reason = reasons_.find(layer.name); reason != reasons_.end()) {
+        line.reason = reason->second;
+      }
+      if (const auto kernel = kernels.find(layer.name); kernel != kernels.end()) {
+        line.kernel = kernel->second;
+      }
+      if (const auto loss = sensitivity_.find(layer.name); loss != sensitivity_.end()) {
+        line.sensitivity = loss->second;
+      }
+      if (const auto gain = kind_speedup_.find(layer.name); gain != kind_speedup_.end()) {
+        line.speedup = gain->second;
+      }
+      result_.layers.push_back(std::move(line));
+    }
+  }
+
+  const Candidate& base_;
+  const Subject& subject_;
+  const engine::Engine& engine_;
+  const FormatSearchOptions& options_;
+  const Host& host_;
+  Clock::time_point start_;
+  graph::Model model_;
+  std::vector<data::Sample> samples_;
+  LossMeter meter_;
+  std::vector<Layer> layers_;
+  compress::Calibration calibration_;
+  std::map<std::string, std::string> reasons_;
+  std::map<std::string, double> sensitivity_;
+  std::map<std::string, double> kind_speedup_;
+  std::size_t best_removed_ = 0;
+  FormatSearchResult result_;
+};
+
+}  // namespace
+
+FormatSearchResult search_formats(const Candidate& base, engine::Session& reference, const Subject& subject,
+                                  const engine::Engine& engine, int workers, const FormatSearchOptions& options,
+                                  const Host& host) {
+  return FormatSearch(base, reference, subject, engine, workers, options, host).run();
+}
+
+}  // namespace tempera::optimize

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tempera/compress/calibrate/calibrate.h"
+#include "tempera/compress/quantize/quantize.h"
+#include "tempera/optimize/candidate.h"
+#include "tempera/quality/loss_budget.h"
+#include "tempera/report/report.h"
+
+namespace tempera::optimize {
+
+struct FormatSearchOptions {
+  quality::LossBudget budget;
+  compress::QuantizeOptions quantize;
+  compress::CalibrateOptions calibrate;
+  std::size_t loss_samples = 64;  ///< of the search part: enough to rank layers
+  std::int64_t pairs = 30;        ///< of interleaved timing to call something faster
+  double max_seconds = 300.0;     ///< the search stops asking questions after this and keeps what it has
+};
+
+/// What the search found.
+struct FormatSearchResult {
+  std::vector<Candidate> candidates;  ///< within the budget, most promising first; not yet timed against the original
+  std::vector<report::Trial> trials;  ///< every mix that was measured
+  std::vector<report::LayerRecord> layers;  ///< of the first candidate, or of the best mix when none is within the budget
+  std::vector<std::string> notes;
+};
+
+/// Looks for the mix of int8 and float layers that is fastest within the loss budget, starting from a float candidate.
+///
+///   1. calibrate on the calibration part;
+///   2. every layer in int8 that the target computes in int8;
+///   3. for each kind of layer (operator, kernel size, depthwise or not): back to float where the model is faster so,
+///      timed in place;
+///   4. while the loss is over the budget: layers back to float, the most sensitive first. Sensitivity is the measured
+///      loss of the output with one layer changed alone; the errors of layers are taken to add as squares, and every
+///      mix that comes out is measured;
+///   5. the weights of layers left in float stored in int8 where that costs neither time nor loss: a smaller file.
+///
+/// Losses are those of the worst output on the search part, against `reference`.
+///
+/// \param base  the float candidate to start from, with a session
+/// \throws Error{kCancelled} and what calibrating throws; a mix that does not compile is noted and passed over
+[[nodiscard]] FormatSearchResult search_formats(const Candidate& base, engine::Session& reference, const Subject& subject,
+                                                const engine::Engine& engine, int workers,
+                                                const FormatSearchOptions& options, const Host& host);
+
+}  // namespace tempera::optimize
