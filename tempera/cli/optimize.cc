@@ -29,6 +29,8 @@ struct OptimizeArguments {
   double seconds = 600;
   int workers = 0;
   bool keep_all_passes = false;
+  bool float_only = false;
+  double search_seconds = 300;
 };
 
 void run_optimize(const OptimizeArguments& arguments, const std::string& command) {
@@ -57,6 +59,8 @@ void run_optimize(const OptimizeArguments& arguments, const std::string& command
   options.dump_folder = ".";
   options.pairs = arguments.pairs;
   options.max_seconds = arguments.seconds;
+  options.search_formats = !arguments.float_only;
+  options.search_seconds = arguments.search_seconds;
   options.try_reverting = !arguments.keep_all_passes;
   options.seed = arguments.shared->seed;
   options.workers = arguments.workers;
@@ -101,6 +105,10 @@ void add_optimize(CLI::App& app) {
   app.add_option("--dump-after", arguments->dump_after,
                  "write the graph as text here after each time this pass fired");
   app.add_flag("--keep-all-passes", arguments->keep_all_passes, "do not time the result without each pass");
+  app.add_flag("--float-only", arguments->float_only, "do not search number formats below the floats'");
+  app.add_option("--search-seconds", arguments->search_seconds, "most time spent on the search of number formats")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--pairs", arguments->pairs,
                  "interleaved pairs of timing; fewer than 30 never count as faster")
       ->check(CLI::Range(5, 100000))

@@ -28,6 +28,7 @@ struct Attributes {
   std::string version;
   std::vector<std::string> devices;    ///< "cpu", "cuda:0", ...; empty when none is usable
   std::vector<Precision> precisions;   ///< those the hardware computes natively, the first is the default
+  bool integer_layers = false;         ///< computes layers between QuantizeLinear and DequantizeLinear in integers
   std::int64_t max_opset = 0;          ///< highest ai.onnx opset its reader takes; 0: any
   bool dynamic_shapes = true;
   bool deterministic = true;           ///< same inputs and options, same bits

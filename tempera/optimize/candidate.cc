@@ -42,6 +42,7 @@ std::vector<std::vector<graph::Tensor>> input_sets(const Subject& subject,
 void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& subject,
              const std::vector<data::Sample>& samples) {
   const Clock::time_point start = Clock::now();
+  candidate.weight_bytes = graph::weight_size(candidate.model->graph).bytes;
   try {
     candidate.session = engine.compile(*candidate.model, candidate.options);
     (void)candidate.session->run(input_sets(subject, {samples.at(0)}, *candidate.session).at(0));
@@ -84,16 +85,28 @@ void time_against(Candidate& baseline, Candidate& contender, const Subject& subj
 }
 
 std::size_t choose(const std::vector<Candidate>& candidates) {
+  constexpr double kAsFast = 0.97;
   // An original that its engine computes wrongly is replaced by anything right, however fast.
   const bool wrong = !candidates.front().verdict.within;
+  const auto eligible = [&](const Candidate& c) {
+    return c.session != nullptr && c.dropped.empty() && c.verdict.within && (wrong || c.timing.speedup.faster());
+  };
+  double fastest = 0.0;
+  for (std::size_t i = 1; i < candidates.size(); ++i) {
+    if (eligible(candidates[i])) {
+      fastest = std::max(fastest, candidates[i].timing.speedup.median);
+    }
+  }
   std::size_t best = 0;
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     const Candidate& c = candidates[i];
-    if (c.session == nullptr || !c.dropped.empty() || !c.verdict.within || (!wrong && !c.timing.speedup.faster())) {
+    if (!eligible(c) || c.timing.speedup.median < kAsFast * fastest) {
       continue;
     }
-    const bool first_right = wrong && best == 0;
-    if (first_right || c.timing.latency.median_ms < candidates[best].timing.latency.median_ms) {
+    const Candidate& b = candidates[best];
+    const bool smaller = c.weight_bytes < b.weight_bytes;
+    const bool faster = c.weight_bytes == b.weight_bytes && c.timing.speedup.median > b.timing.speedup.median;
+    if (best == 0 || smaller || faster) {
       best = i;
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ struct Candidate {
   std::string name;  ///< "original f32", "rewritten bf16"
   std::shared_ptr<const graph::Model> model;
   engine::CompileOptions options;
-  bool rewritten = false;
+  bool rewritten = false;        ///< differs from the original file
+  std::int64_t weight_bytes = 0; ///< of all initialisers, as stored
   std::unique_ptr<engine::Session> session;
   double load_ms = 0.0;  ///< to compile and run once
   std::string failure;   ///< why it cannot run; then session is null
@@ -49,9 +51,10 @@ void time_against(Candidate& baseline, Candidate& contender, const Subject& subj
                   const std::vector<data::Sample>& samples, const engine::TimingOptions& options,
                   const Host& host);
 
-/// The candidate to keep: the fastest by median among those that run, were measured in full, are within the budget
-/// and are faster than the first beyond chance; the first when there is none. When the first is itself over the budget (its
-/// engine computes it wrongly), the fastest that is within it, faster or not.
+/// The candidate to keep among those that run, were measured in full, are within the budget and are faster than the first
+/// beyond chance: the fastest by its speed-up over the first; of those within 3 % of it, the one with the least bytes of
+/// weights. The first when there is none. When the first is itself over the budget (its engine computes it wrongly),
+/// being faster is not asked for.
 [[nodiscard]] std::size_t choose(const std::vector<Candidate>& candidates);
 
 }  // namespace tempera::optimize

@@ -20,6 +20,7 @@ Candidate measured(double median_ms, double lower95, bool within) {
   Candidate candidate;
   candidate.session = std::make_unique<IdleSession>();
   candidate.timing.latency.median_ms = median_ms;
+  candidate.timing.speedup.median = 10.0 / median_ms;
   candidate.timing.speedup.lower95 = lower95;
   candidate.timing.speedup.noise = 1.02;
   candidate.timing.speedup.pairs = 30;
@@ -43,10 +44,22 @@ TEST(ChooseTest, KeepsTheOriginalWhenGainsAreWithinNoise) {
   EXPECT_EQ(choose(candidates), 0U);
 }
 
+TEST(ChooseTest, OfEquallyFastOnesTheSmallestIsKept) {
+  std::vector<Candidate> candidates;
+  candidates.push_back(measured(10, 1.0, true));
+  candidates.push_back(measured(5.0, 1.9, true));
+  candidates.push_back(measured(5.1, 1.9, true));
+  candidates.push_back(measured(6.0, 1.6, true));
+  candidates[0].weight_bytes = candidates[1].weight_bytes = 4000;
+  candidates[2].weight_bytes = 1000;
+  candidates[3].weight_bytes = 500;  // small, but clearly slower
+  EXPECT_EQ(choose(candidates), 2U);
+}
+
 TEST(ChooseTest, PassesOverWhatDoesNotRun) {
   std::vector<Candidate> candidates;
   candidates.push_back(measured(10, 1.0, true));
-  candidates.push_back(measured(0, 5.0, true));
+  candidates.push_back(measured(2, 4.5, true));
   candidates.back().session.reset();
   EXPECT_EQ(choose(candidates), 0U);
 }

@@ -204,7 +204,7 @@ void fill_results(report::Report& report, const OptimizeOptions& options, const 
   const std::int64_t before_bytes = bytes_with_weights(options.model, subject.model);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const std::int64_t bytes =
-        candidates[i].rewritten ? graph::weight_size(candidates[i].model->graph).bytes : before_bytes;
+        candidates[i].rewritten ? candidates[i].weight_bytes : before_bytes;
     report.candidates.push_back(record_of(candidates[i], options, subject.recipe,
                                           verdict_text(candidates[i], i == 0, i == chosen), bytes));
   }

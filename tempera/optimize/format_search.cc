@@ -431,7 +431,11 @@ class FormatSearch {
     for (std::optional<Mix>* found : {&smaller, &mix}) {
       if (found->has_value() && (*found)->candidate.verdict.within) {
         Candidate& candidate = (*found)->candidate;
-        candidate.name = name_of(**found);
+        const std::string name = name_of(**found);
+        for (report::Trial& trial : result_.trials) {
+          trial.name = trial.name == candidate.name ? name : trial.name;
+        }
+        candidate.name = name;
         result_.candidates.push_back(std::move(candidate));
       }
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,11 +12,13 @@
 #include "tempera/base/output_folder.h"
 #include "tempera/data/prefetch.h"
 #include "tempera/engine/engines.h"
+#include "tempera/engine/measure/cpu.h"
 #include "tempera/engine/torch/torch_engine.h"
 #include "tempera/onnx/read.h"
 #include "tempera/onnx/write.h"
 #include "tempera/optimize/candidate.h"
 #include "tempera/optimize/fill_report.h"
+#include "tempera/optimize/format_search.h"
 #include "tempera/optimize/losses.h"
 #include "tempera/optimize/pictures.h"
 #include "tempera/optimize/rewrite.h"
@@ -34,6 +37,14 @@ constexpr double kSurelySlower = 1.1;  // times the original's latency in a few 
 constexpr std::size_t kTimedSamples =
     4;  // input sets that timing cycles through: more than one, and all in memory
 
+// Without it an engine adds products of 8-bit integers in 16 bits, which saturates.
+bool has_integer_dot_product() {
+  const std::vector<std::string> features = engine::cpu_info().features;
+  return std::any_of(features.begin(), features.end(), [](const std::string& feature) {
+    return feature == "avx512_vnni" || feature == "avx_vnni" || feature == "amx_int8";
+  });
+}
+
 // One run of optimize(); the steps below are called in the order in which they stand.
 class Flow {
  public:
@@ -50,6 +61,7 @@ class Flow {
     propose_candidates();
     measure_candidates();
     revert_what_does_not_help();
+    search_number_formats();
     write_choice();
     verify_written_file();
     out_.commit({"model.onnx", "model.onnx.data", "model.recipe.toml", "report.json", "report.html"});
@@ -254,46 +266,163 @@ class Flow {
     }
   }
 
-  // 4. Each pass that fired must earn its place: where the model without it is faster beyond chance, it goes.
+  // 4. Each pass that fired must earn its place: where the model without it is faster beyond chance, it goes. Tried on
+  // the fastest rewritten candidate within the budget, even when the original beats it: it may not without the pass
+  // at fault.
   void revert_what_does_not_help() {
     report_.passes = rewritten_.passes;
-    if (!options_.try_reverting || !candidates_[chosen_].rewritten) {
+    const std::optional<std::size_t> which = fastest_rewritten();
+    if (!options_.try_reverting || !which.has_value()) {
       return;
     }
+    Candidate& kept = candidates_[*which];
     std::vector<std::string> skipped = options_.skip_passes;
-    std::size_t fired = std::count_if(report_.passes.begin(), report_.passes.end(),
-                                      [](const report::PassRecord& pass) { return !pass.rewrites.empty(); });
+    const auto fired = std::count_if(report_.passes.begin(), report_.passes.end(),
+                                     [](const report::PassRecord& pass) { return !pass.rewrites.empty(); });
+    bool any = false;
     for (report::PassRecord& pass : report_.passes) {
       if (pass.rewrites.empty()) {
         continue;
       }
       skipped.push_back(pass.name);
-      Candidate without;
-      without.name = "without " + pass.name;
-      Rewritten other = rewrite_without(skipped);
-      without.model = other.model;
-      without.options = candidates_[chosen_].options;
-      without.rewritten = other.changed;
-      prepare(without, *engine_, subject_, search_samples());
-      bool reverted = false;
-      if (without.session != nullptr) {
-        engine::TimingOptions timing = timing_options(0.3 / static_cast<double>(fired));
-        timing.stop_when_slower = true;
-        time_against(candidates_[chosen_], without, subject_, search_samples(), timing, host_);
-        pass.effect = 1.0 / without.timing.speedup.median;
-        reverted = without.timing.speedup.faster();
-      }
-      if (reverted) {
-        pass.reverted =
-            fmt::format("the model is {:.3f} times as fast without it", without.timing.speedup.median);
-        Candidate& kept = candidates_[chosen_];
-        kept.model = without.model;
-        kept.session = std::move(without.session);
-        kept.rewritten = without.rewritten;
+      if (revert(kept, pass, skipped, 0.3 / static_cast<double>(fired))) {
+        any = true;
       } else {
         skipped.pop_back();
       }
     }
+    if (any) {
+      measure_again(*which);
+    }
+  }
+
+  [[nodiscard]] std::optional<std::size_t> fastest_rewritten() const {
+    std::optional<std::size_t> best;
+    for (std::size_t i = 1; i < candidates_.size(); ++i) {
+      const Candidate& candidate = candidates_[i];
+      if (candidate.rewritten && candidate.session != nullptr && candidate.dropped.empty() && candidate.verdict.within &&
+          (!best.has_value() ||
+           candidate.timing.latency.median_ms < candidates_[*best].timing.latency.median_ms)) {
+        best = i;
+      }
+    }
+    return best;
+  }
+
+  // Replaces `kept` by the model without the last of `skipped` when that is faster. \param share  of the timing budget
+  bool revert(Candidate& kept, report::PassRecord& pass, const std::vector<std::string>& skipped, double share) {
+    Candidate without;
+    without.name = "without " + pass.name;
+    Rewritten other = rewrite_without(skipped);
+    without.model = other.model;
+    without.options = kept.options;
+    without.rewritten = other.changed;
+    host_.progress.begin("timing the model " + without.name, 0);
+    prepare(without, *engine_, subject_, search_samples());
+    if (without.session == nullptr) {
+      return false;
+    }
+    engine::TimingOptions timing = timing_options(share);
+    timing.stop_when_slower = true;
+    time_against(kept, without, subject_, search_samples(), timing, host_);
+    pass.effect = 1.0 / without.timing.speedup.median;
+    if (!without.timing.speedup.faster()) {
+      return false;
+    }
+    pass.reverted = fmt::format("the model is {:.3f} times as fast without it", without.timing.speedup.median);
+    kept.model = without.model;
+    kept.session = std::move(without.session);
+    kept.rewritten = without.rewritten;
+    return true;
+  }
+
+  // Quality and latency of a candidate whose model changed, and the choice anew.
+  void measure_again(std::size_t which) {
+    Candidate& candidate = candidates_[which];
+    candidate.losses = measure_losses(subject_, *reference_, {{candidate.name, candidate.session.get()}},
+                                      subject_.split.search, workers_, host_)
+                           .front();
+    candidate.verdict = quality::judge(options_.budget, candidate.losses);
+    std::vector<Candidate*> timed = {&candidates_.front(), &candidate};
+    if (chosen_ != 0 && chosen_ != which) {
+      timed.push_back(&candidates_[chosen_]);
+    }
+    time_candidates(timed, subject_, search_samples(), timing_options(0.2), host_);
+    chosen_ = choose(candidates_);
+  }
+
+  // 5. Number formats below the floats', starting from the fastest float candidate; when its own rounding leaves no
+  // room in the budget, from the fastest in f32.
+  void search_number_formats() {
+    if (!options_.search_formats || !may_lose() || !engine_->attributes().integer_layers) {
+      return;
+    }
+    FormatSearchOptions search;
+    search.budget = options_.budget;
+    search.pairs = options_.pairs;
+    search.quantize.seven_bit_weights = !has_integer_dot_product();
+    search.calibrate.method = options_.range_method;
+    search.calibrate.workers = workers_;
+    search.calibrate.cache_dir = options_.cache_dir;
+    search.calibrate.compile = compile_options(Precision::kFloat32);
+    if (search.quantize.seven_bit_weights) {
+      report_.notes.emplace_back("this CPU adds products of 8-bit integers in 16 bits: weights keep 7 bits");
+    }
+    FormatSearchResult found;
+    for (const std::size_t base : bases_of_search()) {
+      search.max_seconds = options_.search_seconds / (found.trials.empty() ? 1.0 : 2.0);
+      FormatSearchResult more = search_formats(candidates_[base], *reference_, subject_, *engine_, workers_, search, host_);
+      report_.notes.insert(report_.notes.end(), more.notes.begin(), more.notes.end());
+      report_.trials.insert(report_.trials.end(), more.trials.begin(), more.trials.end());
+      report_.layers = std::move(more.layers);
+      found = std::move(more);
+      if (!found.candidates.empty()) {
+        break;
+      }
+    }
+    report_.loss_name = "relative L2 of the worst output against the original, on the search part";
+    report_.loss_limit = options_.budget.kind == quality::LossBudget::Kind::kRelative ? options_.budget.limit : 0.0;
+    choose_among(std::move(found.candidates));
+    for (report::Trial& trial : report_.trials) {
+      trial.chosen = trial.name == candidates_[chosen_].name;
+    }
+  }
+
+  [[nodiscard]] std::vector<std::size_t> bases_of_search() const {
+    std::vector<std::size_t> bases = {chosen_};
+    if (candidates_[chosen_].options.precision == Precision::kFloat32) {
+      return bases;
+    }
+    std::size_t exact = 0;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      const Candidate& candidate = candidates_[i];
+      if (candidate.options.precision == Precision::kFloat32 && candidate.session != nullptr && candidate.dropped.empty() &&
+          candidate.verdict.within && candidate.timing.latency.median_ms < candidates_[exact].timing.latency.median_ms) {
+        exact = i;
+      }
+    }
+    bases.push_back(exact);
+    return bases;
+  }
+
+  // Times the new ones in full beside the original and the best so far, and chooses anew.
+  void choose_among(std::vector<Candidate> found) {
+    if (found.empty()) {
+      return;
+    }
+    const std::size_t first = candidates_.size();
+    for (Candidate& candidate : found) {
+      candidates_.push_back(std::move(candidate));
+    }
+    std::vector<Candidate*> timed = {&candidates_.front()};
+    if (chosen_ != 0) {
+      timed.push_back(&candidates_[chosen_]);
+    }
+    for (std::size_t i = first; i < candidates_.size(); ++i) {
+      timed.push_back(&candidates_[i]);
+    }
+    time_candidates(timed, subject_, search_samples(), timing_options(0.4), host_);
+    chosen_ = choose(candidates_);
   }
 
   [[nodiscard]] Rewritten rewrite_without(const std::vector<std::string>& skipped) const {
@@ -305,7 +434,7 @@ class Flow {
     return rewrite(subject_, *evaluator_, rewriting, host_);
   }
 
-  // 5. Model and recipe go to the staging folder; nothing is visible yet.
+  // 6. Model and recipe go to the staging folder; nothing is visible yet.
   void write_choice() {
     const Candidate& candidate = candidates_[chosen_];
     out_.restart();  // the set of a candidate that failed verification goes
@@ -336,7 +465,7 @@ class Flow {
            static_cast<std::int64_t>(fs::file_size(options_.model));
   }
 
-  // 6. What was written is loaded afresh and measured, with the options it ships with, on data neither the
+  // 7. What was written is loaded afresh and measured, with the options it ships with, on data neither the
   // rewrites nor the choice saw. When it fails here, the original goes out instead.
   void verify_written_file() {
     Candidate shipped;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tempera/base/host.h"
+#include "tempera/compress/calibrate/calibrate.h"
 #include "tempera/engine/engine.h"
 #include "tempera/quality/loss_budget.h"
 #include "tempera/report/report.h"
@@ -33,6 +34,9 @@ struct OptimizeOptions {
   std::string dump_after;
   std::int64_t pairs = 30;     ///< of interleaved timing
   double max_seconds = 600.0;  ///< of all timing together
+  bool search_formats = true;  ///< also try int8, where the engine computes in it and data may decide
+  compress::RangeMethod range_method = compress::RangeMethod::kAuto;  ///< of calibration
+  double search_seconds = 300.0;  ///< of the search for number formats
   bool try_reverting = true;   ///< time the result without each pass and drop those that slow it down
   std::uint64_t seed = 0;
   int workers = 0;

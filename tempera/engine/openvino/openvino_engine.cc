@@ -49,6 +49,11 @@ std::vector<Precision> native_precisions(const ov::Core& core) {
   return result;
 }
 
+bool computes_int8(const ov::Core& core) {
+  const std::vector<std::string> names = core.get_property(kDevice, ov::device::capabilities);
+  return std::find(names.begin(), names.end(), ov::device::capability::INT8) != names.end();
+}
+
 // "2026.4.1" of "2026.4.1-22982-e213a147257-releases/2026/4"
 std::string version() {
   const std::string build = ov::get_openvino_version().buildNumber;
@@ -125,6 +130,7 @@ class OpenvinoEngine : public Engine {
       attributes_.version = version();
       attributes_.devices = {"cpu"};
       attributes_.precisions = native_precisions(*core_);
+      attributes_.integer_layers = computes_int8(*core_);
       attributes_.max_opset = kNewestTriedOpset;
     } catch (...) {
       rethrow(ErrorCode::kEngineUnavailable, "starting", nullptr);
