@@ -19,6 +19,7 @@ namespace {
 constexpr Command kCommands[] = {
     {"optimize", "make a model faster and prove it: the main job", add_optimize},
     {"run", "run a model on files and write its outputs", add_run},
+    {"sensitivity", "show which layers cost how much in which number format", add_sensitivity},
     {"inspect", "operators, parameters, FLOPs, shapes, and what each engine supports", add_inspect},
     {"compare", "same inputs through two models or engines: where do they differ", add_compare},
     {"bench", "latency, throughput, memory and load time, against the machine's ceilings", add_bench},

@@ -28,6 +28,7 @@ void add_doctor(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_optimize(CLI::App& app);
 void add_run(CLI::App& app);
+void add_sensitivity(CLI::App& app);
 
 /// Parses the arguments, runs the command and returns the exit code. The only function that turns errors into
 /// text.

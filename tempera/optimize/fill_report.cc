@@ -28,10 +28,6 @@ std::string shapes_text(const std::map<std::string, graph::Dims>& shapes) {
 
 std::string threads_text(int threads) { return threads > 0 ? std::to_string(threads) : "one for each core"; }
 
-report::Fingerprint fingerprint(const fs::path& path) {
-  return {path.string(), to_hex(sha256_of_file(path)), static_cast<std::int64_t>(fs::file_size(path))};
-}
-
 // File size of a model as a user counts it: with its weights, wherever they lie.
 std::int64_t bytes_with_weights(const fs::path& path, const graph::Model& model) {
   const auto file = static_cast<std::int64_t>(fs::file_size(path));
@@ -160,9 +156,17 @@ std::string summary_of(const report::Report& report, const Candidate& chosen, co
 
 }  // namespace
 
+report::Fingerprint fingerprint(const fs::path& path) {
+  return {path.string(), to_hex(sha256_of_file(path)), static_cast<std::int64_t>(fs::file_size(path))};
+}
+
+std::string now_utc() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
+}
+
 void fill_header(report::Report& report, const OptimizeOptions& options, const Subject& subject) {
   report.command = options.command;
-  report.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
+  report.created = now_utc();
   report.versions = options.versions;
   const engine::CpuInfo cpu = engine::cpu_info();
   report.machine = {{"cpu", cpu.model},

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "tempera/optimize/candidate.h"
@@ -9,6 +10,12 @@
 #include "tempera/report/report.h"
 
 namespace tempera::optimize {
+
+/// A file by its content. \throws Error{kIo}
+[[nodiscard]] report::Fingerprint fingerprint(const std::filesystem::path& path);
+
+/// "2026-11-30T12:34:56Z"
+[[nodiscard]] std::string now_utc();
 
 /// What is known before anything is measured: command, versions, machine, fingerprints, settings, samples.
 void fill_header(report::Report& report, const OptimizeOptions& options, const Subject& subject);

@@ -43,14 +43,6 @@ struct Mix {
   std::int64_t bytes = 0;
 };
 
-double worst_loss(const std::vector<quality::OutputLoss>& losses) {
-  double worst = 0.0;
-  for (const quality::OutputLoss& loss : losses) {
-    worst = std::max(worst, std::isnan(loss.relative_l2) ? std::numeric_limits<double>::infinity() : loss.relative_l2);
-  }
-  return worst;
-}
-
 // "Conv 3x3", "depthwise Conv 5x5", "Gemm": layers that an engine is likely to treat alike.
 std::string kind_of(const Layer& layer, const graph::Graph& graph) {
   std::string kind = layer.op_type;
@@ -143,7 +135,7 @@ class FormatSearch {
     }
     mix->candidate.losses = meter_.measure(*mix->candidate.session, meter_.samples(), host_);
     mix->candidate.verdict = quality::judge(options_.budget, mix->candidate.losses);
-    mix->loss = worst_loss(mix->candidate.losses);
+    mix->loss = worst_relative_l2(mix->candidate.losses);
     engine::TimingOptions timing;
     timing.pairs = kRoughPairs;
     timing.warmup = 2;
@@ -291,7 +283,7 @@ class FormatSearch {
       squares += loss * loss;
     }
     // Errors add as squares; what the sum misses of the measured whole is taken to be in proportion.
-    const double floor = worst_loss(base_.losses);
+    const double floor = worst_relative_l2(base_.losses);
     const double whole = std::max(mix.loss * mix.loss - floor * floor, 0.0);
     const double scale = squares > 0 && std::isfinite(whole) ? whole / squares : 1.0;
     const auto predicted = [&](std::size_t removed) {
@@ -358,7 +350,7 @@ class FormatSearch {
     std::vector<std::pair<double, std::string>> ranked;
     std::vector<std::string> unmeasured;
     double measured_ratio = 0.0;
-    const double floor = worst_loss(base_.losses);
+    const double floor = worst_relative_l2(base_.losses);
     for (const auto& [layer, format] : mix.plan) {
       host_.cancel.throw_if_cancelled();
       std::optional<Mix> alone;
@@ -369,7 +361,7 @@ class FormatSearch {
         unmeasured.push_back(layer);
         continue;
       }
-      const double loss = worst_loss(meter_.measure(*alone->candidate.session, kSamplesToRank, host_));
+      const double loss = worst_relative_l2(meter_.measure(*alone->candidate.session, kSamplesToRank, host_));
       const double own = std::sqrt(std::max(loss * loss - floor * floor, 0.0));
       sensitivity_[layer] = own;
       ranked.emplace_back(own, layer);

@@ -1,6 +1,8 @@
 #include "tempera/optimize/losses.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -146,6 +148,14 @@ std::vector<std::vector<quality::OutputLoss>> measure_losses(const Subject& subj
     results.push_back(results_of(row));
   }
   return results;
+}
+
+double worst_relative_l2(const std::vector<quality::OutputLoss>& losses) {
+  double worst = 0.0;
+  for (const quality::OutputLoss& loss : losses) {
+    worst = std::max(worst, std::isnan(loss.relative_l2) ? std::numeric_limits<double>::infinity() : loss.relative_l2);
+  }
+  return worst;
 }
 
 struct LossMeter::Held {

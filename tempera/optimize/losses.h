@@ -27,6 +27,9 @@ struct Contender {
     const Subject& subject, engine::Session& reference, const std::vector<Contender>& contenders,
     const std::vector<std::size_t>& indices, int workers, const Host& host);
 
+/// The greatest relative L2 of all outputs; infinity for a NaN.
+[[nodiscard]] double worst_relative_l2(const std::vector<quality::OutputLoss>& losses);
+
 /// Measures many models one after another against the same reference outputs, which are computed once and held.
 class LossMeter {
  public:
