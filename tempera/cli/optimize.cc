@@ -1,11 +1,13 @@
 #include "tempera/optimize/optimize.h"
 
+#include <cmath>
 #include <cstdio>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "tempera/base/error.h"
 #include "tempera/cli/command.h"
 #include "tempera/cli/probe.h"
 #include "tempera/cli/shared_options.h"
@@ -26,12 +28,29 @@ struct OptimizeArguments {
   std::vector<std::string> skip_passes;
   std::string dump_after;
   std::int64_t pairs = 30;
-  double seconds = 600;
+  double seconds = 200;
   int workers = 0;
   bool keep_all_passes = false;
   bool float_only = false;
-  double search_seconds = 300;
+  std::string time = "10m";
 };
+
+// "90", "90s", "30m", "2h" in seconds.
+double parse_seconds(const std::string& text) {
+  std::size_t used = 0;
+  double value = 0.0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  const std::string unit = text.substr(used);
+  const double factor = unit.empty() || unit == "s" ? 1.0 : unit == "m" ? 60.0 : unit == "h" ? 3600.0 : 0.0;
+  if (used == 0 || factor == 0.0 || !(value > 0.0) || !std::isfinite(value)) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("'{}' is no time; expected a number with s, m or h, as '30m'", text));
+  }
+  return value * factor;
+}
 
 void run_optimize(const OptimizeArguments& arguments, const std::string& command) {
   optimize::OptimizeOptions options;
@@ -60,7 +79,7 @@ void run_optimize(const OptimizeArguments& arguments, const std::string& command
   options.pairs = arguments.pairs;
   options.max_seconds = arguments.seconds;
   options.search_formats = !arguments.float_only;
-  options.search_seconds = arguments.search_seconds;
+  options.total_seconds = parse_seconds(arguments.time);
   options.try_reverting = !arguments.keep_all_passes;
   options.seed = arguments.shared->seed;
   options.workers = arguments.workers;
@@ -106,8 +125,7 @@ void add_optimize(CLI::App& app) {
                  "write the graph as text here after each time this pass fired");
   app.add_flag("--keep-all-passes", arguments->keep_all_passes, "do not time the result without each pass");
   app.add_flag("--float-only", arguments->float_only, "do not search number formats below the floats'");
-  app.add_option("--search-seconds", arguments->search_seconds, "most time spent on the search of number formats")
-      ->check(CLI::PositiveNumber)
+  app.add_option("--time", arguments->time, "time for everything, as '90s', '30m' or '2h'; the result is verified within it")
       ->capture_default_str();
   app.add_option("--pairs", arguments->pairs,
                  "interleaved pairs of timing; fewer than 30 never count as faster")

@@ -353,20 +353,17 @@ class FormatSearch {
     const double floor = worst_relative_l2(base_.losses);
     for (const auto& [layer, format] : mix.plan) {
       host_.cancel.throw_if_cancelled();
-      std::optional<Mix> alone;
-      if (std::chrono::duration<double>(Clock::now() - begun).count() < budget) {
-        alone = compile(layer + " alone", {{layer, format}}, mix.candidate.options.precision);
-      }
-      if (!alone.has_value()) {
+      const bool in_time = std::chrono::duration<double>(Clock::now() - begun).count() < budget;
+      const std::optional<double> loss = loss_alone(layer, format, mix.candidate.options.precision, in_time);
+      host_.progress.advance();
+      if (!loss.has_value()) {
         unmeasured.push_back(layer);
         continue;
       }
-      const double loss = worst_relative_l2(meter_.measure(*alone->candidate.session, kSamplesToRank, host_));
-      const double own = std::sqrt(std::max(loss * loss - floor * floor, 0.0));
+      const double own = std::sqrt(std::max(*loss * *loss - floor * floor, 0.0));
       sensitivity_[layer] = own;
       ranked.emplace_back(own, layer);
       measured_ratio += own / std::max(weight_error[layer], 1e-6);
-      host_.progress.advance();
     }
     if (!unmeasured.empty()) {
       result_.notes.push_back(fmt::format("{} of {} layers were ranked without being measured alone: time ran out",
@@ -378,6 +375,30 @@ class FormatSearch {
     }
     std::sort(ranked.begin(), ranked.end(), std::greater<>());
     return ranked;
+  }
+
+  // Loss of the model with one layer changed; nothing when that does not run, or is neither known nor `in_time`.
+  std::optional<double> loss_alone(const std::string& layer, const LayerFormat& format, engine::Precision precision,
+                                   bool in_time) {
+    const std::string question = fmt::format("loss of '{}' alone in {} on {} {}", layer, format.to_string(),
+                                             base_.name, engine::to_string(precision));
+    if (options_.answers != nullptr) {
+      if (const auto known = options_.answers->find(question)) {
+        return known->at(0);
+      }
+    }
+    if (!in_time) {
+      return std::nullopt;
+    }
+    const std::optional<Mix> alone = compile(layer + " alone", {{layer, format}}, precision);
+    if (!alone.has_value()) {
+      return std::nullopt;
+    }
+    const double loss = worst_relative_l2(meter_.measure(*alone->candidate.session, kSamplesToRank, host_));
+    if (options_.answers != nullptr && std::isfinite(loss)) {
+      options_.answers->add(question, {loss});
+    }
+    return loss;
   }
 
   // 5. Weights of the float layers in int8: a smaller file, kept where it is not slower and within the budget.

@@ -6,6 +6,7 @@
 
 #include "tempera/compress/calibrate/calibrate.h"
 #include "tempera/compress/quantize/quantize.h"
+#include "tempera/optimize/answers.h"
 #include "tempera/optimize/candidate.h"
 #include "tempera/quality/loss_budget.h"
 #include "tempera/report/report.h"
@@ -19,6 +20,7 @@ struct FormatSearchOptions {
   std::size_t loss_samples = 64;  ///< of the search part: enough to rank layers
   std::int64_t pairs = 30;        ///< of interleaved timing to call something faster
   double max_seconds = 300.0;     ///< the search stops asking questions after this and keeps what it has
+  Answers* answers = nullptr;     ///< losses of layers alone are looked up and kept here; null: not
 };
 
 /// What the search found.

@@ -1,6 +1,7 @@
 #include "tempera/optimize/optimize.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -16,6 +17,7 @@
 #include "tempera/engine/torch/torch_engine.h"
 #include "tempera/onnx/read.h"
 #include "tempera/onnx/write.h"
+#include "tempera/optimize/answers.h"
 #include "tempera/optimize/candidate.h"
 #include "tempera/optimize/fill_report.h"
 #include "tempera/optimize/format_search.h"
@@ -28,6 +30,7 @@ namespace tempera::optimize {
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 using engine::Precision;
 
 constexpr double kEngineAgrees =
@@ -64,6 +67,7 @@ class Flow {
     search_number_formats();
     write_choice();
     verify_written_file();
+    answers_.forget();
     out_.commit({"model.onnx", "model.onnx.data", "model.recipe.toml", "report.json", "report.html"});
     return std::move(report_);
   }
@@ -369,8 +373,17 @@ class Flow {
       report_.notes.emplace_back("this CPU adds products of 8-bit integers in 16 bits: weights keep 7 bits");
     }
     FormatSearchResult found;
+    answers_ = Answers(out_.work() / "answers.jsonl", answers_key());
+    if (answers_.size() > 0) {
+      host_.log.info(fmt::format("{} measurements of an interrupted run are used again", answers_.size()));
+    }
+    search.answers = &answers_;
     for (const std::size_t base : bases_of_search()) {
-      search.max_seconds = options_.search_seconds / (found.trials.empty() ? 1.0 : 2.0);
+      search.max_seconds = seconds_left() - verification_seconds();
+      if (search.max_seconds <= 0) {
+        report_.notes.emplace_back("the time given left none for the search of number formats: raise --time");
+        break;
+      }
       FormatSearchResult more = search_formats(candidates_[base], *reference_, subject_, *engine_, workers_, search, host_);
       report_.notes.insert(report_.notes.end(), more.notes.begin(), more.notes.end());
       report_.trials.insert(report_.trials.end(), more.trials.begin(), more.trials.end());
@@ -386,6 +399,31 @@ class Flow {
     for (report::Trial& trial : report_.trials) {
       trial.chosen = trial.name == candidates_[chosen_].name;
     }
+  }
+
+  [[nodiscard]] double seconds_left() const {
+    return options_.total_seconds - std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+  // What measuring the result once more in full will take, from what measuring the original took: timing the new
+  // candidates and the written file, its quality on the verification part, compiling and profiling.
+  [[nodiscard]] double verification_seconds() const {
+    const Candidate& original = candidates_.front();
+    const double run = original.timing.latency.median_ms / 1e3;
+    const double timing = std::min(0.7 * options_.max_seconds, 7.0 * static_cast<double>(options_.pairs) * run);
+    return timing + 2.0 * run * static_cast<double>(subject_.split.verify.size()) + 5.0 * original.load_ms / 1e3;
+  }
+
+  // Of everything that a measured loss depends on.
+  [[nodiscard]] std::string answers_key() const {
+    std::string text = report_.model.sha256 + to_hex(subject_.dataset->hash()) + report_.settings_sha256;
+    for (const auto& [name, version] : options_.versions) {
+      text += name + version;
+    }
+    for (const std::string& feature : engine::cpu_info().features) {
+      text += feature;
+    }
+    return to_hex(sha256(text));
   }
 
   [[nodiscard]] std::vector<std::size_t> bases_of_search() const {
@@ -519,6 +557,7 @@ class Flow {
     return timing;
   }
 
+  const Clock::time_point start_ = Clock::now();
   const OptimizeOptions& options_;
   const Host& host_;
   OutputFolder out_;
@@ -530,6 +569,7 @@ class Flow {
   std::vector<Candidate> candidates_;
   std::vector<data::Sample> search_samples_;
   std::unique_ptr<engine::Session> reference_;
+  Answers answers_;
   bool engine_is_wrong_ = false;  ///< about the original at f32
   std::size_t chosen_ = 0;
   report::Report report_;

@@ -33,10 +33,10 @@ struct OptimizeOptions {
   std::filesystem::path dump_folder;  ///< where --dump-after writes
   std::string dump_after;
   std::int64_t pairs = 30;     ///< of interleaved timing
-  double max_seconds = 600.0;  ///< of all timing together
+  double max_seconds = 200.0;  ///< of all timing of float candidates and of the result together
   bool search_formats = true;  ///< also try int8, where the engine computes in it and data may decide
   compress::RangeMethod range_method = compress::RangeMethod::kAuto;  ///< of calibration
-  double search_seconds = 300.0;  ///< of the search for number formats
+  double total_seconds = 600.0;  ///< of everything: the search for number formats ends early enough to verify
   bool try_reverting = true;   ///< time the result without each pass and drop those that slow it down
   std::uint64_t seed = 0;
   int workers = 0;
