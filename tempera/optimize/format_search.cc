@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -66,34 +67,48 @@ std::size_t count_int8(const QuantizationPlan& plan) {
 
 class FormatSearch {
  public:
-  FormatSearch(const Candidate& base, engine::Session& reference, const Subject& subject, const engine::Engine& engine,
-               int workers, const FormatSearchOptions& options, const Host& host)
+  FormatSearch(const Candidate& base, const LossMeter& meter, const Subject& subject, const engine::Engine& engine,
+               const FormatSearchOptions& options, Clock::time_point start, const Host& host)
       : base_(base),
         subject_(subject),
         engine_(engine),
         options_(options),
         host_(host),
-        start_(Clock::now()),
+        start_(start),
         model_(*base.model),
         samples_(load_samples(subject, subject.split.search, 1)),
-        meter_(subject, reference, first(subject.split.search, options.loss_samples), kHeldBytes, workers, host) {
+        meter_(meter) {
     onnx::infer_types(model_, subject.input_shapes);
     layers_ = compress::find_layers(model_.graph);
   }
 
-  FormatSearchResult run() {
+  // Steps 1 and 2. False when there is nothing to refine.
+  bool begin() {
     if (layers_.empty()) {
-      result_.notes.emplace_back("no number formats were searched: the model has no layer with weights");
-      return std::move(result_);
+      result_.notes.push_back(fmt::format("no number formats were searched from {}: it has no layer with weights", base_.name));
+      return false;
     }
-    calibrate();
     QuantizationPlan everything;
     for (const Layer& layer : layers_) {
       everything[layer.name] = {WeightFormat::kInt8, {}, ActivationFormat::kInt8};
     }
-    std::optional<Mix> mix = measure("int8 wherever it can be", everything, base_.options.precision);
-    if (mix.has_value()) {
-      drop_what_was_refused(*mix);
+    calibrate(everything);
+    everywhere_ = measure("int8 wherever it can be", everything, base_.options.precision);
+    if (everywhere_.has_value()) {
+      drop_what_was_refused(*everywhere_);
+    }
+    return true;
+  }
+
+  // After begin(): latency of the model with int8 wherever it can be; infinite when that does not run.
+  [[nodiscard]] double first_latency_ms() const {
+    return everywhere_.has_value() ? everywhere_->latency_ms : std::numeric_limits<double>::infinity();
+  }
+
+  // Steps 3 to 5, after begin().
+  void refine() {
+    std::optional<Mix> mix = std::move(everywhere_);
+    if (mix.has_value() && !mix->plan.empty()) {
       mix = faster_without_kinds(std::move(*mix));
       mix = faster_without_nodes(std::move(*mix));
       if (!mix->candidate.verdict.within) {
@@ -102,24 +117,16 @@ class FormatSearch {
     }
     std::optional<Mix> smaller = store_weights(mix.has_value() && mix->candidate.verdict.within ? &*mix : nullptr);
     finish(std::move(mix), std::move(smaller));
-    return std::move(result_);
   }
+
+  [[nodiscard]] FormatSearchResult take_result() { return std::move(result_); }
 
  private:
-  static std::vector<std::size_t> first(std::vector<std::size_t> indices, std::size_t most) {
-    indices.resize(std::min(indices.size(), most));
-    return indices;
-  }
-
   [[nodiscard]] double seconds_left() const {
     return options_.max_seconds - std::chrono::duration<double>(Clock::now() - start_).count();
   }
 
-  void calibrate() {
-    QuantizationPlan everything;
-    for (const Layer& layer : layers_) {
-      everything[layer.name] = {WeightFormat::kInt8, {}, ActivationFormat::kInt8};
-    }
+  void calibrate(const QuantizationPlan& everything) {
     const std::vector<std::string> tensors = compress::activation_tensors(model_, everything, options_.quantize);
     calibration_ = compress::calibrate(model_, tensors, *subject_.dataset, subject_.split.calibrate, engine_,
                                        options_.calibrate, host_);
@@ -129,7 +136,7 @@ class FormatSearch {
   std::optional<Mix> measure(const std::string& name, const QuantizationPlan& plan, engine::Precision precision) {
     host_.cancel.throw_if_cancelled();
     host_.progress.begin("trying " + name, 0);
-    std::optional<Mix> mix = compile(name, plan, precision);
+    std::optional<Mix> mix = compile(fmt::format("{}: {}", base_.name, name), plan, precision);
     if (!mix.has_value()) {
       return mix;
     }
@@ -140,7 +147,7 @@ class FormatSearch {
     timing.pairs = kRoughPairs;
     timing.warmup = 2;
     mix->latency_ms = base_.timing.latency.median_ms / speedup(base_, mix->candidate, timing).median;
-    result_.trials.push_back({name, mix->loss, mix->latency_ms, mix->bytes, mix->candidate.verdict.within, false});
+    result_.trials.push_back({mix->candidate.name, mix->loss, mix->latency_ms, mix->bytes, mix->candidate.verdict.within, false});
     return mix;
   }
 
@@ -511,22 +518,47 @@ class FormatSearch {
   Clock::time_point start_;
   graph::Model model_;
   std::vector<data::Sample> samples_;
-  LossMeter meter_;
+  const LossMeter& meter_;
   std::vector<Layer> layers_;
   compress::Calibration calibration_;
   std::map<std::string, std::string> reasons_;
   std::map<std::string, double> sensitivity_;
   std::map<std::string, double> kind_speedup_;
   std::size_t best_removed_ = 0;
+  std::optional<Mix> everywhere_;
   FormatSearchResult result_;
 };
 
 }  // namespace
 
-FormatSearchResult search_formats(const Candidate& base, engine::Session& reference, const Subject& subject,
-                                  const engine::Engine& engine, int workers, const FormatSearchOptions& options,
-                                  const Host& host) {
-  return FormatSearch(base, reference, subject, engine, workers, options, host).run();
+FormatSearchResult search_formats(const std::vector<const Candidate*>& bases, engine::Session& reference,
+                                  const Subject& subject, const engine::Engine& engine, int workers,
+                                  const FormatSearchOptions& options, const Host& host) {
+  const Clock::time_point start = Clock::now();
+  std::vector<std::size_t> indices = subject.split.search;
+  indices.resize(std::min(indices.size(), options.loss_samples));
+  const LossMeter meter(subject, reference, indices, kHeldBytes, workers, host);
+  std::vector<std::unique_ptr<FormatSearch>> searches;
+  FormatSearch* best = nullptr;
+  for (const Candidate* base : bases) {
+    searches.push_back(std::make_unique<FormatSearch>(*base, meter, subject, engine, options, start, host));
+    FormatSearch* search = searches.back().get();
+    if (search->begin() && (best == nullptr || search->first_latency_ms() < best->first_latency_ms())) {
+      best = search;
+    }
+  }
+  if (best != nullptr) {
+    best->refine();
+  }
+  FormatSearchResult result = best != nullptr ? best->take_result() : FormatSearchResult{};
+  for (const auto& search : searches) {
+    if (search.get() != best) {
+      const FormatSearchResult other = search->take_result();
+      result.trials.insert(result.trials.end(), other.trials.begin(), other.trials.end());
+      result.notes.insert(result.notes.end(), other.notes.begin(), other.notes.end());
+    }
+  }
+  return result;
 }
 
 }  // namespace tempera::optimize

@@ -31,7 +31,8 @@ struct FormatSearchResult {
   std::vector<std::string> notes;
 };
 
-/// Looks for the mix of int8 and float layers that is fastest within the loss budget, starting from a float candidate.
+/// Looks for the mix of int8 and float layers that is fastest within the loss budget. Starts from the float candidate
+/// that is fastest with int8 wherever it can be, since a rewrite that helps in float may stand in the way of int8:
 ///
 ///   1. calibrate on the calibration part;
 ///   2. every layer in int8 that the target computes in int8;
@@ -44,10 +45,10 @@ struct FormatSearchResult {
 ///
 /// Losses are those of the worst output on the search part, against `reference`.
 ///
-/// \param base  the float candidate to start from, with a session
+/// \param bases  float candidates to start from, with sessions
 /// \throws Error{kCancelled} and what calibrating throws; a mix that does not compile is noted and passed over
-[[nodiscard]] FormatSearchResult search_formats(const Candidate& base, engine::Session& reference, const Subject& subject,
-                                                const engine::Engine& engine, int workers,
+[[nodiscard]] FormatSearchResult search_formats(const std::vector<const Candidate*>& bases, engine::Session& reference,
+                                                const Subject& subject, const engine::Engine& engine, int workers,
                                                 const FormatSearchOptions& options, const Host& host);
 
 }  // namespace tempera::optimize

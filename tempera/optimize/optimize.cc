@@ -378,13 +378,13 @@ class Flow {
       host_.log.info(fmt::format("{} measurements of an interrupted run are used again", answers_.size()));
     }
     search.answers = &answers_;
-    for (const std::size_t base : bases_of_search()) {
+    for (const std::vector<const Candidate*>& bases : bases_of_search()) {
       search.max_seconds = seconds_left() - verification_seconds();
       if (search.max_seconds <= 0) {
         report_.notes.emplace_back("the time given left none for the search of number formats: raise --time");
         break;
       }
-      FormatSearchResult more = search_formats(candidates_[base], *reference_, subject_, *engine_, workers_, search, host_);
+      FormatSearchResult more = search_formats(bases, *reference_, subject_, *engine_, workers_, search, host_);
       report_.notes.insert(report_.notes.end(), more.notes.begin(), more.notes.end());
       report_.trials.insert(report_.trials.end(), more.trials.begin(), more.trials.end());
       report_.layers = std::move(more.layers);
@@ -426,21 +426,25 @@ class Flow {
     return to_hex(sha256(text));
   }
 
-  [[nodiscard]] std::vector<std::size_t> bases_of_search() const {
-    std::vector<std::size_t> bases = {chosen_};
-    if (candidates_[chosen_].options.precision == Precision::kFloat32) {
-      return bases;
+  // The fastest float candidate and the original in its precision; then, for when rounding in that precision leaves no
+  // room in the budget, those in f32.
+  [[nodiscard]] std::vector<std::vector<const Candidate*>> bases_of_search() const {
+    std::vector<std::vector<const Candidate*>> bases = {in_precision(candidates_[chosen_].options.precision)};
+    if (candidates_[chosen_].options.precision != Precision::kFloat32) {
+      bases.push_back(in_precision(Precision::kFloat32));
     }
-    std::size_t exact = 0;
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      const Candidate& candidate = candidates_[i];
-      if (candidate.options.precision == Precision::kFloat32 && candidate.session != nullptr && candidate.dropped.empty() &&
-          candidate.verdict.within && candidate.timing.latency.median_ms < candidates_[exact].timing.latency.median_ms) {
-        exact = i;
+    return bases;
+  }
+
+  [[nodiscard]] std::vector<const Candidate*> in_precision(Precision precision) const {
+    std::vector<const Candidate*> found;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.options.precision == precision && candidate.session != nullptr && candidate.dropped.empty() &&
+          candidate.verdict.within) {
+        found.push_back(&candidate);
       }
     }
-    bases.push_back(exact);
-    return bases;
+    return found;
   }
 
   // Times the new ones in full beside the original and the best so far, and chooses anew.
