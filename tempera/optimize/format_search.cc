@@ -126,10 +126,36 @@ class FormatSearch {
     return options_.max_seconds - std::chrono::duration<double>(Clock::now() - start_).count();
   }
 
+  // Ranges of what the whole plan and each layer alone need; other mixes may place Q/DQ elsewhere still.
   void calibrate(const QuantizationPlan& everything) {
-    const std::vector<std::string> tensors = compress::activation_tensors(model_, everything, options_.quantize);
-    calibration_ = compress::calibrate(model_, tensors, *subject_.dataset, subject_.split.calibrate, engine_,
-                                       options_.calibrate, host_);
+    std::set<std::string> tensors;
+    add_tensors(everything, tensors);
+    for (const auto& entry : everything) {
+      add_tensors({entry}, tensors);
+    }
+    calibrate_tensors({tensors.begin(), tensors.end()});
+  }
+
+  void add_tensors(const QuantizationPlan& plan, std::set<std::string>& tensors) const {
+    for (std::string& name : compress::activation_tensors(model_, plan, options_.quantize)) {
+      tensors.insert(std::move(name));
+    }
+  }
+
+  void calibrate_tensors(const std::vector<std::string>& tensors) {
+    compress::Calibration found = compress::calibrate(model_, tensors, *subject_.dataset, subject_.split.calibrate, engine_,
+                                                      options_.calibrate, host_);
+    calibration_.ranges.merge(found.ranges);
+    calibration_.samples = found.samples;
+    calibration_.engine = found.engine;
+  }
+
+  void calibrate_missing(const QuantizationPlan& plan) {
+    std::vector<std::string> missing = compress::activation_tensors(model_, plan, options_.quantize);
+    std::erase_if(missing, [&](const std::string& name) { return calibration_.ranges.contains(name); });
+    if (!missing.empty()) {
+      calibrate_tensors(missing);
+    }
   }
 
   // The plan's model compiled and measured against the base; nothing when it does not run.
@@ -153,6 +179,7 @@ class FormatSearch {
 
   std::optional<Mix> compile(const std::string& name, const QuantizationPlan& plan, engine::Precision precision) {
     Mix mix;
+    calibrate_missing(plan);
     compress::Quantized quantized = compress::quantize(model_, plan, &calibration_, options_.quantize);
     mix.plan = plan;
     mix.records = std::move(quantized.layers);
