@@ -80,7 +80,7 @@ def measure(name, arguments):
     models = arguments.models
     path = models / file
     out = arguments.out / name
-    command = [arguments.program, "optimize", path, "-o", out, "--quiet"]
+    command = [arguments.program, "optimize", path, "-o", out, "--quiet", "--float-only"]
     command += ["--data", "random" if data == "random" else ROOT / "examples/photos" if data == "photos" else models / data]
     # The models' own recipes where they have one; the others' are beside this script.
     recipe = {"unet": "unet_ddpm", "terrain": "terrain_consistency_unet"}.get(name.split("_")[0])

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""INT8 by Tempera beside NNCF and ONNX Runtime: same samples, same processor, one paired run.
+
+`tempera optimize` gets the calibration samples as .npz files, one each; NNCF and ONNX Runtime calibrate on the same. The
+results run side by side on samples of other sources: medians of the latency, ratios round by round, and the mean SQNR of each
+output against the original in ONNX Runtime at f32 (OpenVINO at f32 where that cannot run it).
+
+usage: int8_peers.py [--program build/tempera] [--models FOLDER] [--samples N] [--rounds N] [NAME ...]
+Needs the packages of bench/requirements.txt.
+"""
+
+import argparse
+import json
+import logging
+import pathlib
+import platform
+import subprocess
+import tempfile
+import time
+
+import nncf
+import numpy as np
+import onnxruntime
+import openvino
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+from samples import samples
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CASES = {
+    "esrgan_medium_x4": "esrgan/esrgan_medium_x4.onnx",
+    "efficientnet_lite0": "efficientnet_lite0/efficientnet_lite0.onnx",
+    "terrain_unet": "terrain_unet/terrain_consistency_unet.onnx",
+    "gnina_dense": "gnina/gnina_dense.onnx",
+    "ani1x_single": "ani1x/ani1x_single.onnx",
+    "unet_128_torchscript": "unet_ddpm/unet_128_torchscript.onnx",
+}
+
+
+class Reader(CalibrationDataReader):
+    def __init__(self, inputs):
+        self.left = iter(inputs)
+
+    def get_next(self):
+        return next(self.left, None)
+
+
+def sqnr_db(reference, got):
+    reference, got = reference.astype(np.float64).ravel(), got.astype(np.float64).ravel()
+    noise = ((reference - got) ** 2).sum()
+    return 10 * np.log10((reference**2).sum() / noise) if noise > 0 else np.inf
+
+
+def onnxruntime_run(path, threads):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(None, inputs)))
+
+
+def openvino_run(core, model, precision, threads):
+    request = core.compile_model(
+        model, "CPU",
+        {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads},
+    ).create_infer_request()
+
+    def run(inputs):
+        request.infer(inputs)
+        return {port.any_name: request.get_tensor(port).data.copy() for port in request.model_outputs}
+
+    return run
+
+
+def fixed(core, path, inputs):
+    model = core.read_model(path)
+    model.reshape({port.any_name: list(inputs[port.any_name].shape) for port in model.inputs})
+    return model
+
+
+def tempera(name, path, calibration, arguments):
+    """Folder of `tempera optimize` given the calibration samples, and how long it took."""
+    data = arguments.out / f"{name}-samples"
+    data.mkdir(parents=True, exist_ok=True)
+    for i, sample in enumerate(calibration):
+        np.savez(data / f"{i:04d}.npz", **sample)
+    recipe = data / "int8.recipe.toml"
+    recipe.write_text("version = 1\n" + "".join(f'\n[input.{key}]\nkind = "array"\n' for key in calibration[0])
+                      + '\n[data]\nsamples = "file"\n\n[deploy.shapes]\n'
+                      + "".join(f"{key} = {list(value.shape)}\n" for key, value in calibration[0].items()))
+    out = arguments.out / name
+    command = [arguments.program, "optimize", path, "--data", data, "--recipe", recipe, "-o", out, "--quiet", "--force"]
+    start = time.time()
+    finished = subprocess.run([str(word) for word in command + arguments.more.split()], capture_output=True, text=True)
+    if finished.returncode != 0:
+        raise RuntimeError(finished.stderr)
+    return out, time.time() - start
+
+
+def measure(name, arguments):
+    path = arguments.models / CASES[name]
+    calibration = samples(name, arguments.samples, False, arguments.models, arguments.photos)
+    held_out = samples(name, arguments.test_samples, True, arguments.models, arguments.photos)
+    core, threads = openvino.Core(), arguments.threads
+    floats = "bf16" if "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES") else "f32"
+    result = {"model": name, "seconds": {}}
+    runs = {}
+    try:
+        runs["ONNX Runtime f32"] = onnxruntime_run(path, threads)
+    except Exception as error:  # a peer that cannot run a model is part of the result
+        print(f"{name}: ONNX Runtime cannot run it: {str(error)[:200]}")
+    runs["OpenVINO f32"] = openvino_run(core, fixed(core, path, held_out[0]), "f32", threads)
+    runs[f"OpenVINO {floats}"] = openvino_run(core, fixed(core, path, held_out[0]), floats, threads)
+    try:
+        start = time.time()
+        quantized = nncf.quantize(fixed(core, path, held_out[0]), nncf.Dataset(calibration), subset_size=len(calibration))
+        result["seconds"]["NNCF int8"] = time.time() - start
+        runs["NNCF int8"] = openvino_run(core, quantized, floats, threads)
+    except Exception as error:
+        print(f"{name}: NNCF fails: {str(error)[:200]}")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            prepared = pathlib.Path(folder) / "prepared.onnx"
+            try:
+                quant_pre_process(str(path), str(prepared))
+            except Exception:
+                prepared = path
+            start = time.time()
+            quantize_static(str(prepared), f"{folder}/q.onnx", Reader(calibration), quant_format=QuantFormat.QDQ, per_channel=True,
+                            weight_type=QuantType.QInt8, activation_type=QuantType.QUInt8)
+            result["seconds"]["ONNX Runtime int8"] = time.time() - start
+            runs["ONNX Runtime int8"] = onnxruntime_run(f"{folder}/q.onnx", threads)
+    except Exception as error:
+        print(f"{name}: ONNX Runtime's quantisation fails: {str(error)[:200]}")
+    out, seconds = tempera(name, path, calibration, arguments)
+    result["seconds"]["Tempera"] = seconds
+    report = json.loads((out / "report.json").read_text())
+    result["chosen"] = next(c["name"] for c in report["candidates"] if c["chosen"])
+    result["bytes"] = {"original": path.stat().st_size, "Tempera": (out / "model.onnx").stat().st_size}
+    runs["Tempera"] = openvino_run(core, fixed(core, out / "model.onnx", held_out[0]), report["deploy"]["precision"], threads)
+
+    reference = runs[next(iter(runs))]
+    expected = [reference(inputs) for inputs in held_out]
+    result["sqnr_db"] = {
+        label: {key: round(float(np.mean([sqnr_db(want[key], run(inputs)[key]) for want, inputs in zip(expected, held_out)])), 1)
+                for key in expected[0]}
+        for label, run in runs.items()}
+    times = {label: [] for label in runs}
+    for turn in range(arguments.rounds + 2):
+        for label in list(runs) if turn % 2 == 0 else list(runs)[::-1]:
+            start = time.perf_counter()
+            runs[label](held_out[turn % len(held_out)])
+            if turn >= 2:
+                times[label].append((time.perf_counter() - start) * 1e3)
+    result["ms"] = {label: round(float(np.median(values)), 3) for label, values in times.items()}
+    result["times faster than"] = {
+        label: round(float(np.median(np.array(values) / np.array(times["Tempera"]))), 2)
+        for label, values in times.items() if label != "Tempera"}
+    result["seconds"] = {label: round(value, 1) for label, value in result["seconds"].items()}
+    print(json.dumps(result), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/tempera")
+    parser.add_argument("--models", type=pathlib.Path, default=ROOT / "models")
+    parser.add_argument("--photos", type=pathlib.Path, default=ROOT / "examples/photos")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/bench/int8_peers")
+    parser.add_argument("--samples", type=int, default=48, help="for calibrating (and for all that Tempera decides)")
+    parser.add_argument("--test-samples", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--more", default="", help="further options for optimize")
+    parser.add_argument("names", nargs="*", help=" ".join(CASES))
+    arguments = parser.parse_args()
+    nncf.set_log_level(logging.ERROR)
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
+    print(f"{cpu}, {arguments.threads} threads, OpenVINO {openvino.__version__.split('-')[0]}, NNCF {nncf.__version__}, "
+          f"ONNX Runtime {onnxruntime.__version__}, medians of {arguments.rounds} rounds\n")
+    for name in arguments.names or [case for case in CASES if (arguments.models / CASES[case]).exists()]:
+        measure(name, arguments)
+
+
+if __name__ == "__main__":
+    main()
