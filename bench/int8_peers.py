@@ -57,8 +57,7 @@ def onnxruntime_run(path, threads):
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return lambda inputs: dict(zip(names, session.run(None, inputs)))
+    return lambda inputs: session.run(None, inputs)
 
 
 def openvino_run(core, model, precision, threads):
@@ -69,7 +68,7 @@ def openvino_run(core, model, precision, threads):
 
     def run(inputs):
         request.infer(inputs)
-        return {port.any_name: request.get_tensor(port).data.copy() for port in request.model_outputs}
+        return [request.get_tensor(port).data.copy() for port in request.model_outputs]
 
     return run
 
@@ -143,10 +142,13 @@ def measure(name, arguments):
 
     reference = runs[next(iter(runs))]
     expected = [reference(inputs) for inputs in held_out]
-    result["sqnr_db"] = {
-        label: {key: round(float(np.mean([sqnr_db(want[key], run(inputs)[key]) for want, inputs in zip(expected, held_out)])), 1)
-                for key in expected[0]}
-        for label, run in runs.items()}
+    outputs = [port.any_name for port in core.read_model(path).outputs]  # some results lose the names, never the order
+    result["sqnr_db"] = {label: {} for label in runs}
+    for label, run in runs.items():
+        got = [run(inputs) for inputs in held_out]
+        for k, output in enumerate(outputs):
+            noise = [sqnr_db(np.asarray(want[k]), np.asarray(have[k])) for want, have in zip(expected, got)]
+            result["sqnr_db"][label][output] = round(float(np.mean(noise)), 1)
     times = {label: [] for label in runs}
     for turn in range(arguments.rounds + 2):
         for label in list(runs) if turn % 2 == 0 else list(runs)[::-1]:
