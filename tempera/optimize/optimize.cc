@@ -199,6 +199,7 @@ class Flow {
       if (candidate.session != nullptr && candidate.timing.speedup.median * kSurelySlower < 1.0) {
         candidate.dropped = fmt::format("{:.1f} times the original's latency in {} rounds", 1.0 / candidate.timing.speedup.median,
                                         candidate.timing.speedup.pairs);
+        candidate.session.reset();  // and with it its copy of the weights
       }
     }
   }
@@ -395,10 +396,14 @@ class Flow {
     }
     report_.loss_name = "relative L2 of the worst output against the original, on the search part";
     report_.loss_limit = options_.budget.kind == quality::LossBudget::Kind::kRelative ? options_.budget.limit : 0.0;
-    choose_among(std::move(found.candidates));
-    for (report::Trial& trial : report_.trials) {
-      trial.chosen = trial.name == candidates_[chosen_].name;
+    report_.layers_of = found.candidates.empty() ? "" : found.candidates.front().name;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.session != nullptr && candidate.dropped.empty()) {
+        report_.trials.push_back({candidate.name, worst_relative_l2(candidate.losses), candidate.timing.latency.median_ms,
+                                  candidate.weight_bytes, candidate.verdict.within, false});
+      }
     }
+    choose_among(std::move(found.candidates));
   }
 
   [[nodiscard]] double seconds_left() const {
@@ -539,6 +544,9 @@ class Flow {
       write_choice();
       verify_written_file();
       return;
+    }
+    for (report::Trial& trial : report_.trials) {
+      trial.chosen = trial.name == chosen.name;
     }
     fill_results(report_, options_, subject_, *engine_, candidates_, chosen_, shipped,
                  out_.staging() / "model.onnx", host_);

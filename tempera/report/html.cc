@@ -207,8 +207,11 @@ std::string layer_table(const Report& report) {
   if (report.layers.empty()) {
     return {};
   }
-  std::string out =
-      "<h2>Layers</h2>\n<div class=scroll><table><tr><th>layer<th class=text>operator<th class=text>format<th "
+  std::string out = fmt::format(
+      "<h2>Layers</h2>\n<p class=soft>of {}</p>\n",
+      report.layers_of.empty() ? "the best mix found, which no candidate holds" : escape(report.layers_of));
+  out +=
+      "<div class=scroll><table><tr><th>layer<th class=text>operator<th class=text>format<th "
       "class=text>ran as<th>loss alone<th>weight error<th>bytes<th>were<th class=text>why</tr>\n";
   for (const LayerRecord& layer : report.layers) {
     out += fmt::format(

@@ -135,6 +135,7 @@ std::string to_json(const Report& r) {
                      {"passes", list_of(r.passes)},
                      {"nodes", list_of(r.nodes)},
                      {"layers", list_of(r.layers)},
+                     {"layers_of", r.layers_of},
                      {"trials", list_of(r.trials)},
                      {"loss_name", r.loss_name},
                      {"loss_limit", r.loss_limit},

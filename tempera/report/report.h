@@ -105,7 +105,7 @@ struct LayerRecord {
   std::int64_t bytes_after = 0;
 };
 
-/// A mix of formats that was measured on the way to the result.
+/// A mix of formats, or a float candidate, that was measured on the way to the result.
 struct Trial {
   std::string name;
   double loss = 0.0;       ///< in the budget's unit
@@ -146,6 +146,7 @@ struct Report {
   std::vector<PassRecord> passes;
   std::vector<NodeRecord> nodes;
   std::vector<LayerRecord> layers;  ///< empty when no number format was searched
+  std::string layers_of;            ///< name of the candidate they belong to; empty: of the best mix, which none holds
   std::vector<Trial> trials;        ///< likewise; the points of the loss-latency and loss-size curves
   std::string loss_name;            ///< what Trial::loss is: "relative L2 of the worst output"
   double loss_limit = 0.0;          ///< the budget, in the same unit

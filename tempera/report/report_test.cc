@@ -49,6 +49,7 @@ Report searched() {
   report.trials = {{"float", 0.001, 10.0, 4'000'000, true, false},
                    {"all int8", 0.09, 4.0, 1'000'000, false, false},
                    {"int8 but <head>", 0.02, 5.0, 1'100'000, true, true}};
+  report.layers_of = "int8 but <head>";
   report.loss_name = "relative L2";
   report.loss_limit = 0.05;
   return report;
@@ -74,12 +75,12 @@ TEST(ReportTest, PageDrawsEveryTrialOnBothCurves) {
   EXPECT_EQ(count("<svg"), 2U);
   EXPECT_EQ(count("<circle class=pick"), 2U);
   EXPECT_EQ(count("<circle class=over"), 2U);
-  EXPECT_EQ(count("int8 but &lt;head&gt;"), 2U);
+  EXPECT_EQ(count("int8 but &lt;head&gt;"), 3U);  // a point on either curve, and the layers' heading
   EXPECT_EQ(count("class=budget"), 2U);
 }
 
 TEST(ReportTest, TableCountsLayersByFormat) {
-  EXPECT_NE(to_table(searched(), false).find("layers: 1 x float, 1 x int8 x int8"), std::string::npos);
+  EXPECT_NE(to_table(searched(), false).find("layers of int8 but <head>: 1 x float, 1 x int8 x int8"), std::string::npos);
 }
 
 TEST(ReportTest, TableMarksTheChosenRow) {

@@ -119,7 +119,7 @@ std::string to_table(const Report& report, bool color) {
     out += fmt::format("rewrites: {}\n", list);
   }
   if (!report.layers.empty()) {
-    out += fmt::format("layers: {}\n", layer_summary(report));
+    out += fmt::format("layers of {}: {}\n", report.layers_of.empty() ? "the best mix found" : report.layers_of, layer_summary(report));
   }
   for (const std::string& note : report.notes) {
     out += paint("33", "note: ") + note + "\n";

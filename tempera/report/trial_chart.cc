@@ -55,6 +55,17 @@ Scale scale_of(const std::vector<Point>& points, double limit) {
   return scale;
 }
 
+// The next of 1, 2, 5, 10, ... at or above a positive number.
+double round_step(double least) {
+  const double power = std::pow(10.0, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= least) {
+      return factor * power;
+    }
+  }
+  return 10.0 * power;
+}
+
 std::string axes(const Scale& scale, TrialAxis axis) {
   std::string out;
   for (double power = scale.loss_low; power <= scale.loss_high + 1e-9; power += 1.0) {
@@ -63,9 +74,8 @@ std::string axes(const Scale& scale, TrialAxis axis) {
                        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:g}</text>\n",
                        kLeft, y, kWidth - kRight, y, kLeft - 6, y + 4, std::pow(10.0, power));
   }
-  constexpr int kTicks = 4;
-  for (int i = 0; i <= kTicks; ++i) {
-    const double value = scale.x_most * i / kTicks;
+  const double step = round_step(scale.x_most / 5.0);
+  for (double value = 0.0; value <= scale.x_most; value += step) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.3g}</text>\n", scale.x(value),
                        kHeight - kBottom + 16, value);
   }

@@ -20,7 +20,7 @@ class Formats(Case):
     def test_int8_is_tried_and_every_layer_accounted_for(self):
         report, page = self.optimize()
         self.assertTrue(report["trials"])
-        self.assertTrue(all(0 < trial["loss"] < 0.05 and trial["within"] for trial in report["trials"]), report["trials"])
+        self.assertTrue(all(0 <= trial["loss"] < 0.05 and trial["within"] for trial in report["trials"]), report["trials"])
         least = min(trial["file_bytes"] for trial in report["trials"])
         self.assertLess(least, 0.3 * report["model"]["bytes"])
         self.assertGreaterEqual(len(report["layers"]), 12)  # more once convolutions of joined channels are split
