@@ -23,6 +23,8 @@
 #include "tempera/optimize/format_search.h"
 #include "tempera/optimize/losses.h"
 #include "tempera/optimize/pictures.h"
+#include "tempera/optimize/reference.h"
+#include "tempera/optimize/reverting.h"
 #include "tempera/optimize/rewrite.h"
 #include "tempera/optimize/subject.h"
 
@@ -33,8 +35,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using engine::Precision;
 
-constexpr double kEngineAgrees =
-    1e-2;                          // relative L2 between engines at f32: sums in another order stay far below
 constexpr double kHopeless = 1.5;  // times the fastest of a few rounds: noise of single runs stays below
 constexpr double kSurelySlower = 1.1;  // times the original's latency in a few rounds
 constexpr std::size_t kTimedSamples =
@@ -228,47 +228,13 @@ class Flow {
     }
   }
 
-  // The original in exact f32, in the engine itself: what every loss is measured against. An engine may be
-  // wrong about a model, so the interpreter computes the first samples too; where they disagree, the
-  // interpreter is the reference.
   void open_reference() {
     engine::CompileOptions exact = compile_options(Precision::kFloat32);
     exact.exact = true;
-    reference_ = engine_->compile(subject_.model, exact);
-    if (options_.engine == "torch") {
-      return;
-    }
-    std::unique_ptr<engine::Session> interpreter;
-    std::vector<quality::OutputLoss> distances;
-    try {
-      exact.device = "cpu";
-      interpreter = engine::make_torch_engine()->compile(subject_.model, exact);
-      const std::vector<std::size_t> few(
-          subject_.split.search.begin(),
-          subject_.split.search.begin() + std::min<std::ptrdiff_t>(2, std::ssize(subject_.split.search)));
-      distances =
-          measure_losses(subject_, *interpreter, {{"original", reference_.get()}}, few, workers_, host_)
-              .front();
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::kCancelled) {
-        throw;
-      }
-      report_.notes.push_back(fmt::format("{} was not checked against the reference interpreter: {}",
-                                          options_.engine, error.what()));
-      return;
-    }
-    for (const quality::OutputLoss& distance : distances) {
-      if (distance.worst_relative_l2 > kEngineAgrees) {
-        report_.notes.push_back(
-            fmt::format("{} computes output '{}' of the original wrongly at f32 (relative L2 error {:.2g} on "
-                        "'{}'): losses are measured against the "
-                        "reference interpreter",
-                        options_.engine, distance.output, distance.worst_relative_l2, distance.worst_sample));
-        reference_ = std::move(interpreter);
-        engine_is_wrong_ = true;
-        return;
-      }
-    }
+    Reference reference = optimize::open_reference(subject_, *engine_, options_.engine, exact, workers_, host_);
+    reference_ = std::move(reference.session);
+    engine_is_wrong_ = reference.engine_is_wrong;
+    report_.notes.insert(report_.notes.end(), reference.notes.begin(), reference.notes.end());
   }
 
   // 4. Each pass that fired must earn its place: where the model without it is faster beyond chance, it goes. Tried on
@@ -280,23 +246,14 @@ class Flow {
     if (!options_.try_reverting || !which.has_value()) {
       return;
     }
-    Candidate& kept = candidates_[*which];
-    std::vector<std::string> skipped = options_.skip_passes;
-    const auto fired = std::count_if(report_.passes.begin(), report_.passes.end(),
-                                     [](const report::PassRecord& pass) { return !pass.rewrites.empty(); });
-    bool any = false;
-    for (report::PassRecord& pass : report_.passes) {
-      if (pass.rewrites.empty()) {
-        continue;
-      }
-      skipped.push_back(pass.name);
-      if (revert(kept, pass, skipped, 0.3 / static_cast<double>(fired))) {
-        any = true;
-      } else {
-        skipped.pop_back();
-      }
-    }
-    if (any) {
+    const PassTrial trial{
+        .subject = subject_,
+        .engine = *engine_,
+        .samples = search_samples(),
+        .timing = timing_options(0.3),
+        .rewrite = [this](const std::vector<std::string>& skipped) { return rewrite_without(skipped); },
+    };
+    if (revert_passes(candidates_[*which], report_.passes, options_.skip_passes, trial, host_)) {
       measure_again(*which);
     }
   }
@@ -312,33 +269,6 @@ class Flow {
       }
     }
     return best;
-  }
-
-  // Replaces `kept` by the model without the last of `skipped` when that is faster. \param share  of the timing budget
-  bool revert(Candidate& kept, report::PassRecord& pass, const std::vector<std::string>& skipped, double share) {
-    Candidate without;
-    without.name = "without " + pass.name;
-    Rewritten other = rewrite_without(skipped);
-    without.model = other.model;
-    without.options = kept.options;
-    without.rewritten = other.changed;
-    host_.progress.begin("timing the model " + without.name, 0);
-    prepare(without, *engine_, subject_, search_samples());
-    if (without.session == nullptr) {
-      return false;
-    }
-    engine::TimingOptions timing = timing_options(share);
-    timing.stop_when_slower = true;
-    time_against(kept, without, subject_, search_samples(), timing, host_);
-    pass.effect = 1.0 / without.timing.speedup.median;
-    if (!without.timing.speedup.faster()) {
-      return false;
-    }
-    pass.reverted = fmt::format("the model is {:.3f} times as fast without it", without.timing.speedup.median);
-    kept.model = without.model;
-    kept.session = std::move(without.session);
-    kept.rewritten = without.rewritten;
-    return true;
   }
 
   // Quality and latency of a candidate whose model changed, and the choice anew.

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tempera/engine/engine.h"
+#include "tempera/optimize/subject.h"
+
+namespace tempera::optimize {
+
+/// What every loss is measured against.
+struct Reference {
+  std::unique_ptr<engine::Session> session;
+  bool engine_is_wrong = false;    ///< the engine computes the original wrongly at f32: the session is the interpreter's
+  std::vector<std::string> notes;  ///< for the report
+};
+
+/// The original in exact f32 in the engine itself. An engine may be wrong about a model, so the interpreter computes the
+/// first samples of the search part too; where they disagree, the interpreter is the reference.
+///
+/// \param exact  f32, with exact set
+/// \throws what the engine throws when it does not take the original
+[[nodiscard]] Reference open_reference(const Subject& subject, const engine::Engine& engine, const std::string& engine_name,
+                                       engine::CompileOptions exact, int workers, const Host& host);
+
+}  // namespace tempera::optimize
