@@ -7,16 +7,14 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
 #include "tempera/compress/quantize/layers.h"
-#include "tempera/onnx/infer.h"
 #include "tempera/optimize/losses.h"
-#include "tempera/optimize/node_times.h"
+#include "tempera/optimize/mix.h"
 
 namespace tempera::optimize {
 namespace {
@@ -30,19 +28,8 @@ using compress::WeightFormat;
 
 constexpr std::size_t kHeldBytes = std::size_t{512} << 20;  // of samples with reference outputs
 constexpr std::size_t kSamplesToRank = 4;   // of one layer alone: its loss is compared with other layers' only
-constexpr std::int64_t kRoughPairs = 8;     // of timing a mix against the base, for the curve
 constexpr double kSameSpeed = 0.97;         // times the speed: what a smaller file may cost
 constexpr std::int64_t kSmallWeight = 4096; // bytes: below, storing a weight in int8 saves nothing worth a node
-
-// A mix of formats that compiled and was measured.
-struct Mix {
-  Candidate candidate;
-  QuantizationPlan plan;
-  std::vector<compress::LayerRecord> records;
-  double loss = 0.0;          // relative L2 of the worst output
-  double latency_ms = 0.0;    // against the base's own
-  std::int64_t bytes = 0;
-};
 
 // "Conv 3x3", "depthwise Conv 5x5", "Gemm": layers that an engine is likely to treat alike.
 std::string kind_of(const Layer& layer, const graph::Graph& graph) {
@@ -69,31 +56,20 @@ class FormatSearch {
  public:
   FormatSearch(const Candidate& base, const LossMeter& meter, const Subject& subject, const engine::Engine& engine,
                const FormatSearchOptions& options, Clock::time_point start, const Host& host)
-      : base_(base),
-        subject_(subject),
-        engine_(engine),
-        options_(options),
-        host_(host),
-        start_(start),
-        model_(*base.model),
-        samples_(load_samples(subject, subject.split.search, 1)),
-        meter_(meter) {
-    onnx::infer_types(model_, subject.input_shapes);
-    layers_ = compress::find_layers(model_.graph);
-  }
+      : base_(base), options_(options), host_(host), start_(start), meter_(meter), bench_(base, meter, subject, engine, options, host) {}
 
   // Steps 1 and 2. False when there is nothing to refine.
   bool begin() {
-    if (layers_.empty()) {
+    if (layers().empty()) {
       result_.notes.push_back(fmt::format("no number formats were searched from {}: it has no layer with weights", base_.name));
       return false;
     }
     QuantizationPlan everything;
-    for (const Layer& layer : layers_) {
+    for (const Layer& layer : layers()) {
       everything[layer.name] = {WeightFormat::kInt8, {}, ActivationFormat::kInt8};
     }
-    calibrate(everything);
-    everywhere_ = measure("int8 wherever it can be", everything, base_.options.precision);
+    bench_.calibrate(everything);
+    everywhere_ = bench_.measure("int8 wherever it can be", everything);
     if (everywhere_.has_value()) {
       drop_what_was_refused(*everywhere_);
     }
@@ -119,100 +95,26 @@ class FormatSearch {
     finish(std::move(mix), std::move(smaller));
   }
 
-  [[nodiscard]] FormatSearchResult take_result() { return std::move(result_); }
+  [[nodiscard]] FormatSearchResult take_result() {
+    result_.trials = bench_.trials();
+    result_.notes.insert(result_.notes.end(), bench_.notes().begin(), bench_.notes().end());
+    return std::move(result_);
+  }
 
  private:
   [[nodiscard]] double seconds_left() const {
     return options_.max_seconds - std::chrono::duration<double>(Clock::now() - start_).count();
   }
 
-  // Ranges of what the whole plan and each layer alone need; other mixes may place Q/DQ elsewhere still.
-  void calibrate(const QuantizationPlan& everything) {
-    std::set<std::string> tensors;
-    add_tensors(everything, tensors);
-    for (const auto& entry : everything) {
-      add_tensors({entry}, tensors);
-    }
-    calibrate_tensors({tensors.begin(), tensors.end()});
-  }
+  [[nodiscard]] const std::vector<Layer>& layers() const { return bench_.layers(); }
 
-  void add_tensors(const QuantizationPlan& plan, std::set<std::string>& tensors) const {
-    for (std::string& name : compress::activation_tensors(model_, plan, options_.quantize)) {
-      tensors.insert(std::move(name));
-    }
-  }
-
-  void calibrate_tensors(const std::vector<std::string>& tensors) {
-    compress::Calibration found = compress::calibrate(model_, tensors, *subject_.dataset, subject_.split.calibrate, engine_,
-                                                      options_.calibrate, host_);
-    calibration_.ranges.merge(found.ranges);
-    calibration_.samples = found.samples;
-    calibration_.engine = found.engine;
-  }
-
-  void calibrate_missing(const QuantizationPlan& plan) {
-    std::vector<std::string> missing = compress::activation_tensors(model_, plan, options_.quantize);
-    std::erase_if(missing, [&](const std::string& name) { return calibration_.ranges.contains(name); });
-    if (!missing.empty()) {
-      calibrate_tensors(missing);
-    }
-  }
-
-  // The plan's model compiled and measured against the base; nothing when it does not run.
-  std::optional<Mix> measure(const std::string& name, const QuantizationPlan& plan, engine::Precision precision) {
-    host_.cancel.throw_if_cancelled();
-    host_.progress.begin("trying " + name, 0);
-    std::optional<Mix> mix = compile(fmt::format("{}: {}", base_.name, name), plan, precision);
-    if (!mix.has_value()) {
-      return mix;
-    }
-    mix->candidate.losses = meter_.measure(*mix->candidate.session, meter_.samples(), host_);
-    mix->candidate.verdict = quality::judge(options_.budget, mix->candidate.losses);
-    mix->loss = worst_relative_l2(mix->candidate.losses);
-    engine::TimingOptions timing;
-    timing.pairs = kRoughPairs;
-    timing.warmup = 2;
-    mix->latency_ms = base_.timing.latency.median_ms / speedup(base_, mix->candidate, timing).median;
-    result_.trials.push_back({mix->candidate.name, mix->loss, mix->latency_ms, mix->bytes, mix->candidate.verdict.within, false});
-    return mix;
-  }
-
-  std::optional<Mix> compile(const std::string& name, const QuantizationPlan& plan, engine::Precision precision) {
-    Mix mix;
-    calibrate_missing(plan);
-    compress::Quantized quantized = compress::quantize(model_, plan, &calibration_, options_.quantize);
-    mix.plan = plan;
-    mix.records = std::move(quantized.layers);
-    mix.bytes = graph::weight_size(quantized.model.graph).bytes;
-    mix.candidate.name = name;
-    mix.candidate.model = std::make_shared<const graph::Model>(std::move(quantized.model));
-    mix.candidate.options = base_.options;
-    mix.candidate.options.precision = precision;
-    mix.candidate.rewritten = true;
-    prepare(mix.candidate, engine_, subject_, samples_);
-    if (mix.candidate.session == nullptr) {
-      result_.notes.push_back(fmt::format("{} does not run: {}", name, mix.candidate.failure));
-      return std::nullopt;
-    }
-    return mix;
-  }
-
-  // How many times faster `contender` is than `baseline`; neither's own timing changes.
-  [[nodiscard]] engine::PairedSpeedup speedup(const Candidate& baseline, const Candidate& contender,
-                                              const engine::TimingOptions& timing) const {
-    const auto baseline_inputs = input_sets(subject_, samples_, *baseline.session);
-    const auto contender_inputs = input_sets(subject_, samples_, *contender.session);
-    const std::vector<engine::Timed> timed = {{baseline.session.get(), baseline_inputs},
-                                              {contender.session.get(), contender_inputs}};
-    return engine::time_interleaved(timed, timing, host_).back().speedup;
-  }
-
-  [[nodiscard]] engine::PairedSpeedup is_it_faster(const Candidate& baseline, const Candidate& contender) const {
+  // How long to time one question. \param only_faster  nothing but "is it faster" is asked
+  [[nodiscard]] engine::TimingOptions question(bool only_faster) const {
     engine::TimingOptions timing;
     timing.pairs = options_.pairs;
     timing.max_seconds = std::max(1.0, 0.1 * seconds_left());
-    timing.stop_when_slower = true;
-    return speedup(baseline, contender, timing);
+    timing.stop_when_slower = only_faster;
+    return timing;
   }
 
   // Layers that quantising left alone need no further thought.
@@ -229,9 +131,9 @@ class FormatSearch {
   Mix faster_without_kinds(Mix mix) {
     std::map<std::string, std::vector<std::string>> members;
     std::map<std::string, std::int64_t> work;
-    for (const Layer& layer : layers_) {
+    for (const Layer& layer : layers()) {
       if (mix.plan.contains(layer.name)) {
-        const std::string kind = kind_of(layer, model_.graph);
+        const std::string kind = kind_of(layer, bench_.model().graph);
         members[kind].push_back(layer.name);
         work[kind] += layer.multiplications;
       }
@@ -276,7 +178,7 @@ class FormatSearch {
 
   [[nodiscard]] std::map<std::string, double> times_by_node(const Candidate& candidate) const {
     std::map<std::string, double> times;
-    for (const engine::NodeTime& time : node_times(engine_, subject_, candidate)) {
+    for (const engine::NodeTime& time : bench_.node_times(candidate)) {
       times[time.node] += time.time_us;
     }
     return times;
@@ -291,11 +193,11 @@ class FormatSearch {
     if (plan.empty()) {
       return mix;
     }
-    std::optional<Mix> other = measure(name, plan, mix.candidate.options.precision);
+    std::optional<Mix> other = bench_.measure(name, plan);
     if (!other.has_value()) {
       return mix;
     }
-    const engine::PairedSpeedup gain = is_it_faster(mix.candidate, other->candidate);
+    const engine::PairedSpeedup gain = bench_.speedup(mix.candidate, other->candidate, question(true));
     for (const std::string& layer : layers) {
       kind_speedup_[layer] = 1.0 / gain.median;
     }
@@ -338,8 +240,8 @@ class FormatSearch {
     std::size_t high = ranked.size();  // all in float: the base itself
     while (low + 1 < high && (seconds_left() > 0 || !best.has_value())) {
       removed = std::clamp(removed, low + 1, high - 1);
-      std::optional<Mix> trial = measure(fmt::format("{} most sensitive layers in float", removed), without(mix.plan, ranked, removed),
-                                         mix.candidate.options.precision);
+      std::optional<Mix> trial = bench_.measure(fmt::format("{} most sensitive layers in float", removed),
+                                                 without(mix.plan, ranked, removed));
       if (trial.has_value() && trial->candidate.verdict.within) {
         high = removed;
         best = std::move(trial);
@@ -388,7 +290,7 @@ class FormatSearch {
     for (const auto& [layer, format] : mix.plan) {
       host_.cancel.throw_if_cancelled();
       const bool in_time = std::chrono::duration<double>(Clock::now() - begun).count() < budget;
-      const std::optional<double> loss = loss_alone(layer, format, mix.candidate.options.precision, in_time);
+      const std::optional<double> loss = loss_alone(layer, format, in_time);
       host_.progress.advance();
       if (!loss.has_value()) {
         unmeasured.push_back(layer);
@@ -412,10 +314,8 @@ class FormatSearch {
   }
 
   // Loss of the model with one layer changed; nothing when that does not run, or is neither known nor `in_time`.
-  std::optional<double> loss_alone(const std::string& layer, const LayerFormat& format, engine::Precision precision,
-                                   bool in_time) {
-    const std::string question = fmt::format("loss of '{}' alone in {} on {} {}", layer, format.to_string(),
-                                             base_.name, engine::to_string(precision));
+  std::optional<double> loss_alone(const std::string& layer, const LayerFormat& format, bool in_time) {
+    const std::string question = fmt::format("loss of '{}' alone in {} on {}", layer, format.to_string(), base_.name);
     if (options_.answers != nullptr) {
       if (const auto known = options_.answers->find(question)) {
         return known->at(0);
@@ -424,7 +324,7 @@ class FormatSearch {
     if (!in_time) {
       return std::nullopt;
     }
-    const std::optional<Mix> alone = compile(layer + " alone", {{layer, format}}, precision);
+    const std::optional<Mix> alone = bench_.compile(layer + " alone", {{layer, format}});
     if (!alone.has_value()) {
       return std::nullopt;
     }
@@ -440,7 +340,7 @@ class FormatSearch {
   std::optional<Mix> store_weights(const Mix* mix) {
     QuantizationPlan plan = mix == nullptr ? QuantizationPlan{} : mix->plan;
     std::size_t added = 0;
-    for (const Layer& layer : layers_) {
+    for (const Layer& layer : layers()) {
       if (!plan.contains(layer.name) && layer.has_weight() && weight_bytes(layer) >= kSmallWeight) {
         plan[layer.name] = {WeightFormat::kInt8, {}, ActivationFormat::kFloat};
         ++added;
@@ -451,14 +351,11 @@ class FormatSearch {
     }
     const Candidate& before = mix == nullptr ? base_ : mix->candidate;
     std::optional<Mix> smaller =
-        measure(mix == nullptr ? "weights stored in int8" : "the other weights stored in int8", plan, before.options.precision);
+        bench_.measure(mix == nullptr ? "weights stored in int8" : "the other weights stored in int8", plan);
     if (!smaller.has_value() || !smaller->candidate.verdict.within) {
       return std::nullopt;
     }
-    engine::TimingOptions timing;
-    timing.pairs = options_.pairs;
-    timing.max_seconds = std::max(1.0, 0.1 * seconds_left());
-    const engine::PairedSpeedup gain = speedup(before, smaller->candidate, timing);
+    const engine::PairedSpeedup gain = bench_.speedup(before, smaller->candidate, question(false));
     if (gain.slower() || gain.median < kSameSpeed) {
       return std::nullopt;
     }
@@ -466,7 +363,7 @@ class FormatSearch {
   }
 
   [[nodiscard]] std::int64_t weight_bytes(const Layer& layer) const {
-    const std::optional<graph::Tensor> weight = model_.graph.constant(layer.weight);
+    const std::optional<graph::Tensor> weight = bench_.model().graph.constant(layer.weight);
     return weight.has_value() ? static_cast<std::int64_t>(weight->bytes().size()) : 0;
   }
 
@@ -479,9 +376,7 @@ class FormatSearch {
       if (found->has_value() && (*found)->candidate.verdict.within) {
         Candidate& candidate = (*found)->candidate;
         const std::string name = name_of(**found);
-        for (report::Trial& trial : result_.trials) {
-          trial.name = trial.name == candidate.name ? name : trial.name;
-        }
+        bench_.rename_trial(candidate.name, name);
         candidate.name = name;
         result_.candidates.push_back(std::move(candidate));
       }
@@ -493,7 +388,7 @@ class FormatSearch {
     const std::size_t stored = mix.plan.size() - computed;
     std::string name = base_.rewritten ? "rewritten " : "";
     if (computed > 0) {
-      name += fmt::format("int8 in {} of {} layers, else ", computed, layers_.size());
+      name += fmt::format("int8 in {} of {} layers, else ", computed, layers().size());
     }
     name += engine::to_string(mix.candidate.options.precision);
     return stored > 0 ? fmt::format("{}, {} weights stored in int8", name, stored) : name;
@@ -505,10 +400,10 @@ class FormatSearch {
       records[record.layer] = &record;
     }
     std::map<std::string, std::string> kernels;
-    for (const engine::NodeTime& time : node_times(engine_, subject_, mix.candidate)) {
+    for (const engine::NodeTime& time : bench_.node_times(mix.candidate)) {
       kernels[time.node] = time.kernel;
     }
-    for (const Layer& layer : layers_) {
+    for (const Layer& layer : layers()) {
       report::LayerRecord line;
       line.layer = layer.name;
       line.op_type = layer.op_type;
@@ -538,16 +433,11 @@ class FormatSearch {
   }
 
   const Candidate& base_;
-  const Subject& subject_;
-  const engine::Engine& engine_;
   const FormatSearchOptions& options_;
   const Host& host_;
   Clock::time_point start_;
-  graph::Model model_;
-  std::vector<data::Sample> samples_;
   const LossMeter& meter_;
-  std::vector<Layer> layers_;
-  compress::Calibration calibration_;
+  MixBench bench_;
   std::map<std::string, std::string> reasons_;
   std::map<std::string, double> sensitivity_;
   std::map<std::string, double> kind_speedup_;

@@ -1,0 +1,118 @@
+#include "tempera/optimize/mix.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tempera/onnx/infer.h"
+#include "tempera/optimize/node_times.h"
+
+namespace tempera::optimize {
+namespace {
+
+constexpr std::int64_t kRoughPairs = 8;  // of timing a mix against the base, for the curve
+
+}  // namespace
+
+MixBench::MixBench(const Candidate& base, const LossMeter& meter, const Subject& subject, const engine::Engine& engine,
+                   const FormatSearchOptions& options, const Host& host)
+    : base_(base),
+      meter_(meter),
+      subject_(subject),
+      engine_(engine),
+      options_(options),
+      host_(host),
+      model_(*base.model),
+      samples_(load_samples(subject, subject.split.search, 1)) {
+  onnx::infer_types(model_, subject.input_shapes);
+  layers_ = compress::find_layers(model_.graph);
+}
+
+void MixBench::rename_trial(const std::string& from, const std::string& to) {
+  for (report::Trial& trial : trials_) {
+    trial.name = trial.name == from ? to : trial.name;
+  }
+}
+
+void MixBench::calibrate(const compress::QuantizationPlan& plan) {
+  std::set<std::string> tensors;
+  add_tensors(plan, tensors);
+  for (const auto& entry : plan) {
+    add_tensors({entry}, tensors);
+  }
+  calibrate_tensors({tensors.begin(), tensors.end()});
+}
+
+void MixBench::add_tensors(const compress::QuantizationPlan& plan, std::set<std::string>& tensors) const {
+  for (std::string& name : compress::activation_tensors(model_, plan, options_.quantize)) {
+    tensors.insert(std::move(name));
+  }
+}
+
+void MixBench::calibrate_tensors(const std::vector<std::string>& tensors) {
+  compress::Calibration found = compress::calibrate(model_, tensors, *subject_.dataset, subject_.split.calibrate, engine_,
+                                                    options_.calibrate, host_);
+  calibration_.ranges.merge(found.ranges);
+  calibration_.samples = found.samples;
+  calibration_.engine = found.engine;
+}
+
+void MixBench::calibrate_missing(const compress::QuantizationPlan& plan) {
+  std::vector<std::string> missing = compress::activation_tensors(model_, plan, options_.quantize);
+  std::erase_if(missing, [&](const std::string& name) { return calibration_.ranges.contains(name); });
+  if (!missing.empty()) {
+    calibrate_tensors(missing);
+  }
+}
+
+std::optional<Mix> MixBench::compile(const std::string& name, const compress::QuantizationPlan& plan) {
+  Mix mix;
+  calibrate_missing(plan);
+  compress::Quantized quantized = compress::quantize(model_, plan, &calibration_, options_.quantize);
+  mix.plan = plan;
+  mix.records = std::move(quantized.layers);
+  mix.bytes = graph::weight_size(quantized.model.graph).bytes;
+  mix.candidate.name = fmt::format("{}: {}", base_.name, name);
+  mix.candidate.model = std::make_shared<const graph::Model>(std::move(quantized.model));
+  mix.candidate.options = base_.options;
+  mix.candidate.rewritten = true;
+  prepare(mix.candidate, engine_, subject_, samples_);
+  if (mix.candidate.session == nullptr) {
+    notes_.push_back(fmt::format("{} does not run: {}", mix.candidate.name, mix.candidate.failure));
+    return std::nullopt;
+  }
+  return mix;
+}
+
+std::optional<Mix> MixBench::measure(const std::string& name, const compress::QuantizationPlan& plan) {
+  host_.cancel.throw_if_cancelled();
+  host_.progress.begin("trying " + name, 0);
+  std::optional<Mix> mix = compile(name, plan);
+  if (!mix.has_value()) {
+    return mix;
+  }
+  mix->candidate.losses = meter_.measure(*mix->candidate.session, meter_.samples(), host_);
+  mix->candidate.verdict = quality::judge(options_.budget, mix->candidate.losses);
+  mix->loss = worst_relative_l2(mix->candidate.losses);
+  engine::TimingOptions timing;
+  timing.pairs = kRoughPairs;
+  timing.warmup = 2;
+  mix->latency_ms = base_.timing.latency.median_ms / speedup(base_, mix->candidate, timing).median;
+  trials_.push_back({mix->candidate.name, mix->loss, mix->latency_ms, mix->bytes, mix->candidate.verdict.within, false});
+  return mix;
+}
+
+engine::PairedSpeedup MixBench::speedup(const Candidate& baseline, const Candidate& contender,
+                                        const engine::TimingOptions& timing) const {
+  const auto baseline_inputs = input_sets(subject_, samples_, *baseline.session);
+  const auto contender_inputs = input_sets(subject_, samples_, *contender.session);
+  const std::vector<engine::Timed> timed = {{baseline.session.get(), baseline_inputs},
+                                            {contender.session.get(), contender_inputs}};
+  return engine::time_interleaved(timed, timing, host_).back().speedup;
+}
+
+std::vector<engine::NodeTime> MixBench::node_times(const Candidate& candidate) const {
+  return optimize::node_times(engine_, subject_, candidate);
+}
+
+}  // namespace tempera::optimize
