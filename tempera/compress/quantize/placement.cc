@@ -17,28 +17,6 @@ using graph::NodeId;
 using graph::Use;
 using graph::ValueId;
 
-// Whether each element of the output is an element of input 0, or zero: quantising before comes to the same
-// as after.
-bool only_moves(const Graph& graph, NodeId id) {
-  static constexpr std::string_view kMoves[] = {
-      "Identity", "Reshape", "Transpose", "Flatten",      "Squeeze",      "Unsqueeze",    "Slice",
-      "MaxPool",  "Expand",  "Tile",      "DepthToSpace", "SpaceToDepth", "GlobalMaxPool"};
-  const graph::Node& node = graph.node(id);
-  if (!node.domain.empty() || node.outputs.size() != 1) {
-    return false;
-  }
-  if (node.op_type == "Pad") {
-    const std::optional<ops::PadForm> form = ops::pad_form(graph, id);
-    return form && (form->mode != "constant" || form->value == 0.0);
-  }
-  if (node.op_type == "Resize" || node.op_type == "Upsample") {
-    return graph.attribute<std::string>(id, "mode", "nearest") == "nearest" &&
-           graph.attribute<std::string>(id, "coordinate_transformation_mode", "half_pixel") !=
-               "tf_crop_and_resize";
-  }
-  return std::find(std::begin(kMoves), std::end(kMoves), node.op_type) != std::end(kMoves);
-}
-
 class Placer {
  public:
   explicit Placer(const Graph& graph) : graph_(graph) {}
@@ -92,7 +70,7 @@ class Placer {
     if (!producer.valid() || graph_.is_pinned(value) || readers.size() != graph_.uses(value).size()) {
       return false;
     }
-    return only_moves(graph_, producer) || graph_.node(producer).is("Concat");
+    return only_moves_values(graph_, producer) || graph_.node(producer).is("Concat");
   }
 
   void move(Key key) {
@@ -147,6 +125,28 @@ NodeId fusible_add(const Graph& graph, ValueId output) {
 }
 
 }  // namespace
+
+// Whether each element of the output is an element of input 0, or zero: quantising before comes to the same
+// as after.
+bool only_moves_values(const Graph& graph, NodeId id) {
+  static constexpr std::string_view kMoves[] = {
+      "Identity", "Reshape", "Transpose", "Flatten",      "Squeeze",      "Unsqueeze",    "Slice",
+      "MaxPool",  "Expand",  "Tile",      "DepthToSpace", "SpaceToDepth", "GlobalMaxPool"};
+  const graph::Node& node = graph.node(id);
+  if (!node.domain.empty() || node.outputs.size() != 1) {
+    return false;
+  }
+  if (node.op_type == "Pad") {
+    const std::optional<ops::PadForm> form = ops::pad_form(graph, id);
+    return form && (form->mode != "constant" || form->value == 0.0);
+  }
+  if (node.op_type == "Resize" || node.op_type == "Upsample") {
+    return graph.attribute<std::string>(id, "mode", "nearest") == "nearest" &&
+           graph.attribute<std::string>(id, "coordinate_transformation_mode", "half_pixel") !=
+               "tf_crop_and_resize";
+  }
+  return std::find(std::begin(kMoves), std::end(kMoves), node.op_type) != std::end(kMoves);
+}
 
 Placement place(const Graph& graph, const std::vector<Layer>& layers,
                 const std::vector<ActivationFormat>& formats, Target target) {

@@ -10,6 +10,10 @@
 
 namespace tempera::compress {
 
+/// Whether each element of the node's one output is an element of its input 0, or zero, so that quantising before comes to
+/// the same as after: Reshape, Transpose, MaxPool, Pad by zero, nearest Resize, ...
+[[nodiscard]] bool only_moves_values(const graph::Graph& graph, graph::NodeId id);
+
 /// A tensor that is quantised and decoded again, for some of its readers.
 struct QuantizedTensor {
   graph::ValueId value;
