@@ -89,8 +89,10 @@ TEST_P(BiasForms, CorrectionRestoresTheMeanOfEachChannel) {
   graph::verify(result.graph);
   onnx::check_model(result);
   const std::vector<BiasError> after = measure(model, result, data);
+  // An int32 bias moves in steps of s_x s_w, here about 1/100 of the largest correction; a float one in none.
+  const double rounding = GetParam().target == Target::kOnnxruntime ? 1e-2 : 1e-3;
   for (const double value : after[0].missing) {
-    EXPECT_LT(std::abs(value), 1e-3 * largest);
+    EXPECT_LT(std::abs(value), rounding * largest);
   }
 }
 

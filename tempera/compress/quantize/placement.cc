@@ -116,12 +116,16 @@ ValueId after_activation(const Graph& graph, ValueId output) {
   return output;
 }
 
-// The reader of a convolution's output when it alone reads it and is an Add.
-NodeId fusible_add(const Graph& graph, ValueId output) {
-  if (graph.has_single_use(output) && graph.node(graph.uses(output).front().node).is("Add")) {
-    return graph.uses(output).front().node;
+// The Add that alone reads a convolution's output and sums it with another activation.
+std::optional<Use> fusible_add(const Graph& graph, const Layer& layer) {
+  const ValueId output = graph.output(layer.node);
+  if (layer.op_type.substr(0, 4) != "Conv" || !graph.has_single_use(output)) {
+    return std::nullopt;
   }
-  return {};
+  const Use use = graph.uses(output).front();
+  const bool residual =
+      graph.node(use.node).is("Add") && !graph.constant(graph.input(use.node, 1 - use.input));
+  return residual ? std::optional(use) : std::nullopt;
 }
 
 }  // namespace
@@ -148,6 +152,17 @@ bool only_moves_values(const Graph& graph, NodeId id) {
   return std::find(std::begin(kMoves), std::end(kMoves), node.op_type) != std::end(kMoves);
 }
 
+std::string reason_to_stay_float(const Graph& graph, const Layer& layer, Target target) {
+  if (layer.op_type == "Conv" && layer.group > 1 && layer.has_weight() &&
+      graph.constant(layer.weight)->dims()[static_cast<std::size_t>(layer.reduced_axis)] == 1) {
+    return "a depthwise convolution: one scale for all its channels costs more than 8 bits save";
+  }
+  if (layer.op_type == "ConvTranspose" && layer.group > 1 && target == Target::kOpenvino) {
+    return "OpenVINO computes a grouped ConvTranspose in float whatever it reads";
+  }
+  return "";
+}
+
 Placement place(const Graph& graph, const std::vector<Layer>& layers,
                 const std::vector<ActivationFormat>& formats, Target target) {
   Placer placer(graph);
@@ -164,9 +179,9 @@ Placement place(const Graph& graph, const std::vector<Layer>& layers,
     if (target == Target::kOnnxruntime && !graph.is_pinned(after_activation(graph, output))) {
       placer.add_all_readers(after_activation(graph, output), formats[i]);
     }
-    const NodeId add = target == Target::kTensorrt ? fusible_add(graph, output) : NodeId{};
-    if (add.valid()) {
-      fused[add] = graph.uses(output).front().input;
+    const std::optional<Use> add = target == Target::kTensorrt ? fusible_add(graph, layer) : std::nullopt;
+    if (add) {
+      fused[add->node] = add->input;
     }
   }
   for (const auto& [add, operand] : fused) {

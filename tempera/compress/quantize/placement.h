@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "tempera/compress/quantize/layers.h"
@@ -10,9 +11,20 @@
 
 namespace tempera::compress {
 
-/// Whether each element of the node's one output is an element of its input 0, or zero, so that quantising before comes to
-/// the same as after: Reshape, Transpose, MaxPool, Pad by zero, nearest Resize, ...
+/// Whether each element of the node's one output is an element of its input 0, or zero, so that quantising
+/// before comes to the same as after: Reshape, Transpose, MaxPool, Pad by zero, nearest Resize, ...
 [[nodiscard]] bool only_moves_values(const graph::Graph& graph, graph::NodeId id);
+
+/// Why a layer is better left in float than given quantised activations, before anything is measured on the
+/// model at hand; empty: quantise it. What `quantize --scheme int8` starts from; a search may know better.
+///
+///  - A depthwise convolution (one input channel a group): each of its channels needs a range of its own, and
+///  it is bound by
+///    memory. EfficientNet-Lite0, OpenVINO 2026.4 with AMX, samples of other photos: 17.7 dB with all layers
+///    in int8, 20.5 with the 16 depthwise ones in float.
+///  - openvino: a ConvTranspose with several groups runs in a float kernel all the same (brgconv_avx512_f32,
+///  by the profile).
+[[nodiscard]] std::string reason_to_stay_float(const graph::Graph& graph, const Layer& layer, Target target);
 
 /// A tensor that is quantised and decoded again, for some of its readers.
 struct QuantizedTensor {

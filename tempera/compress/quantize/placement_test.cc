@@ -145,6 +145,15 @@ TEST(Place, ResidualAddQuantisesTheSkipAloneForTensorrt) {
   EXPECT_THAT(places(model, Target::kTensorrt), ElementsAre("t -> a.0 s.0"));
 }
 
+TEST(Place, AddedBiasIsNoResidual) {
+  const graph::Model model =
+      parse(R"(g (float[1,4,8,8] x, float[4,4,1,1] w, float[4,1,1] b) => (float[1,4,8,8] s) {
+      a = Conv(x, w)
+      s = Add(a, b) })",
+            21, {"w", "b"});
+  EXPECT_THAT(places(model, Target::kTensorrt), ElementsAre("x -> a.0"));
+}
+
 TEST(Place, OutputsAreQuantisedForOnnxruntimeAfterTheirActivation) {
   const graph::Model model =
       parse(R"(g (float[1,4,8,8] x, float[4,4,1,1] w) => (float[1,4,8,8] y, float[1,4,8,8] z) {
@@ -154,6 +163,22 @@ TEST(Place, OutputsAreQuantisedForOnnxruntimeAfterTheirActivation) {
       z = Tanh(r) })",
             21, {"w"});
   EXPECT_THAT(places(model, Target::kOnnxruntime), UnorderedElementsAre("x -> a.0", "r -> y.0 z.0"));
+}
+
+TEST(ReasonToStayFloat, DepthwiseAndGroupedConvTranspose) {
+  const graph::Model model =
+      parse(R"(g (float[1,4,8,8] x, float[8,1,3,3] d, float[4,2,3,3] g, float[4,2,2,2] t) =>
+      (float[1,8,6,6] a, float[1,4,6,6] b, float[1,4,9,9] c) {
+      a = Conv <group = 4> (x, d)
+      b = Conv <group = 2> (x, g)
+      c = ConvTranspose <group = 2> (x, t) })",
+            21, {"d", "g", "t"});
+  const std::vector<Layer> layers = find_layers(model.graph);
+  ASSERT_EQ(layers.size(), 3U);
+  EXPECT_NE(reason_to_stay_float(model.graph, layers[0], Target::kPortable), "");
+  EXPECT_EQ(reason_to_stay_float(model.graph, layers[1], Target::kOpenvino), "");
+  EXPECT_NE(reason_to_stay_float(model.graph, layers[2], Target::kOpenvino), "");
+  EXPECT_EQ(reason_to_stay_float(model.graph, layers[2], Target::kPortable), "");
 }
 
 TEST(Place, NothingForNoLayers) {

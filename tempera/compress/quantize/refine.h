@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tempera/base/host.h"
+#include "tempera/compress/calibrate/calibrate.h"
+#include "tempera/compress/quantize/plan.h"
+#include "tempera/compress/quantize/quantize.h"
+#include "tempera/data/dataset.h"
+#include "tempera/engine/engine.h"
+#include "tempera/graph/model.h"
+
+namespace tempera::compress {
+
+/// Which refinements quantize_refined() tries.
+struct RefineOptions {
+  CalibrateOptions calibrate;
+  bool correct_bias = true;  ///< bias_correction.h
+  bool equalize = true;      ///< equalize.h
+  bool smooth = true;        ///< smooth_quant.h
+};
+
+/// One refinement that was tried.
+struct Refinement {
+  std::string name;   ///< "none", "bias correction", "cross-layer equalisation", "SmoothQuant"
+  double loss = 0.0;  ///< with it and those kept before it
+  bool kept = false;
+};
+
+struct Refined {
+  Quantized quantized;
+  Calibration calibration;              ///< of the float model that was quantised
+  std::vector<Refinement> refinements;  ///< in the order tried; "none" first, always kept
+};
+
+/// quantize() after calibrate(), with each refinement of the float model or of the biases that lowers the
+/// measured loss.
+///
+/// Refinements are tried one after the other on top of those kept; one that finds nothing to change is left
+/// out, one that does not lower the loss is taken back.
+///
+/// \param samples  to calibrate and to measure means and magnitudes on
+/// \param loss     of a quantised model on *other* samples, in the engine that will run it; lower is better
+[[nodiscard]] Refined quantize_refined(const graph::Model& model, const QuantizationPlan& plan,
+                                       const QuantizeOptions& options, const data::Dataset& dataset,
+                                       const std::vector<std::size_t>& samples, const engine::Engine& engine,
+                                       const RefineOptions& settings,
+                                       const std::function<double(const graph::Model&)>& loss,
+                                       const Host& host);
+
+}  // namespace tempera::compress
