@@ -28,6 +28,7 @@ using compress::WeightFormat;
 
 constexpr std::size_t kHeldBytes = std::size_t{512} << 20;  // of samples with reference outputs
 constexpr std::size_t kSamplesToRank = 4;   // of one layer alone: its loss is compared with other layers' only
+constexpr double kRefinable = 3.0;          // times the budget: beyond, refinements do not bring a loss within it
 constexpr double kSameSpeed = 0.97;         // times the speed: what a smaller file may cost
 constexpr std::int64_t kSmallWeight = 4096; // bytes: below, storing a weight in int8 saves nothing worth a node
 
@@ -88,7 +89,8 @@ class FormatSearch {
       mix = faster_without_kinds(std::move(*mix));
       mix = faster_without_nodes(std::move(*mix));
       if (!mix->candidate.verdict.within) {
-        mix = within_budget(std::move(*mix));
+        std::optional<Mix> refined = refined_within("refined", *mix);
+        mix = refined.has_value() ? std::move(refined) : within_budget(std::move(*mix));
       }
     }
     std::optional<Mix> smaller = store_weights(mix.has_value() && mix->candidate.verdict.within ? &*mix : nullptr);
@@ -210,6 +212,19 @@ class FormatSearch {
     return std::move(*other);
   }
 
+  // The mix's plan with refinements, when they bring it within the budget. Not tried where that is out of reach.
+  std::optional<Mix> refined_within(const std::string& name, const Mix& mix) {
+    const bool relative = options_.budget.kind == quality::LossBudget::Kind::kRelative;
+    if (seconds_left() <= 0 || (relative && mix.loss > kRefinable * options_.budget.limit)) {
+      return std::nullopt;
+    }
+    std::optional<Mix> refined = bench_.measure_refined(name, mix.plan);
+    if (!refined.has_value() || !refined->candidate.verdict.within) {
+      return std::nullopt;
+    }
+    return refined;
+  }
+
   // 4. Layers back to float, the most sensitive first, until the loss is within the budget. Nothing when even then it
   // is not.
   std::optional<Mix> within_budget(Mix mix) {
@@ -242,6 +257,10 @@ class FormatSearch {
       removed = std::clamp(removed, low + 1, high - 1);
       std::optional<Mix> trial = bench_.measure(fmt::format("{} most sensitive layers in float", removed),
                                                  without(mix.plan, ranked, removed));
+      if (trial.has_value() && !trial->candidate.verdict.within) {
+        std::optional<Mix> refined = refined_within(fmt::format("{} most sensitive layers in float, refined", removed), *trial);
+        trial = refined.has_value() ? std::move(refined) : std::move(trial);
+      }
       if (trial.has_value() && trial->candidate.verdict.within) {
         high = removed;
         best = std::move(trial);
@@ -391,6 +410,9 @@ class FormatSearch {
       name += fmt::format("int8 in {} of {} layers, else ", computed, layers().size());
     }
     name += engine::to_string(mix.candidate.options.precision);
+    for (const std::string& refinement : mix.refinements) {
+      name += ", " + refinement;
+    }
     return stored > 0 ? fmt::format("{}, {} weights stored in int8", name, stored) : name;
   }
 

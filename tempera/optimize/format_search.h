@@ -38,7 +38,7 @@ struct FormatSearchResult {
 ///   2. every layer in int8 that the target computes in int8;
 ///   3. for each kind of layer (operator, kernel size, depthwise or not): back to float where the model is faster so,
 ///      timed in place;
-///   4. while the loss is over the budget: layers back to float, the most sensitive first. Sensitivity is the measured
+///   4. while the loss is over the budget: refinements (compress/quantize/refine.h), then layers back to float, the most sensitive first. Sensitivity is the measured
 ///      loss of the output with one layer changed alone; the errors of layers are taken to add as squares, and every
 ///      mix that comes out is measured;
 ///   5. the weights of layers left in float stored in int8 where that costs neither time nor loss: a smaller file.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "tempera/compress/quantize/refine.h"
 #include "tempera/onnx/infer.h"
 #include "tempera/optimize/node_times.h"
 
@@ -66,9 +67,13 @@ void MixBench::calibrate_missing(const compress::QuantizationPlan& plan) {
 }
 
 std::optional<Mix> MixBench::compile(const std::string& name, const compress::QuantizationPlan& plan) {
-  Mix mix;
   calibrate_missing(plan);
-  compress::Quantized quantized = compress::quantize(model_, plan, &calibration_, options_.quantize);
+  return prepared(name, plan, compress::quantize(model_, plan, &calibration_, options_.quantize));
+}
+
+std::optional<Mix> MixBench::prepared(const std::string& name, const compress::QuantizationPlan& plan,
+                                      compress::Quantized quantized) {
+  Mix mix;
   mix.plan = plan;
   mix.records = std::move(quantized.layers);
   mix.bytes = graph::weight_size(quantized.model.graph).bytes;
@@ -88,18 +93,43 @@ std::optional<Mix> MixBench::measure(const std::string& name, const compress::Qu
   host_.cancel.throw_if_cancelled();
   host_.progress.begin("trying " + name, 0);
   std::optional<Mix> mix = compile(name, plan);
-  if (!mix.has_value()) {
-    return mix;
+  if (mix.has_value()) {
+    measure(*mix);
   }
-  mix->candidate.losses = meter_.measure(*mix->candidate.session, meter_.samples(), host_);
-  mix->candidate.verdict = quality::judge(options_.budget, mix->candidate.losses);
-  mix->loss = worst_relative_l2(mix->candidate.losses);
+  return mix;
+}
+
+std::optional<Mix> MixBench::measure_refined(const std::string& name, const compress::QuantizationPlan& plan) {
+  host_.progress.begin("refining " + name, 0);
+  compress::RefineOptions refine;
+  refine.calibrate = options_.calibrate;
+  const auto loss = [&](const graph::Model& model) {
+    const auto session = engine_.compile(model, base_.options);
+    return worst_relative_l2(meter_.measure(*session, meter_.samples(), host_));
+  };
+  compress::Refined refined = compress::quantize_refined(model_, plan, options_.quantize, *subject_.dataset,
+                                                         subject_.split.calibrate, engine_, refine, loss, host_);
+  std::optional<Mix> mix = prepared(name, plan, std::move(refined.quantized));
+  if (mix.has_value()) {
+    for (const compress::Refinement& refinement : refined.refinements) {
+      if (refinement.kept && refinement.name != "none") {
+        mix->refinements.push_back(refinement.name);
+      }
+    }
+    measure(*mix);
+  }
+  return mix;
+}
+
+void MixBench::measure(Mix& mix) {
+  mix.candidate.losses = meter_.measure(*mix.candidate.session, meter_.samples(), host_);
+  mix.candidate.verdict = quality::judge(options_.budget, mix.candidate.losses);
+  mix.loss = worst_relative_l2(mix.candidate.losses);
   engine::TimingOptions timing;
   timing.pairs = kRoughPairs;
   timing.warmup = 2;
-  mix->latency_ms = base_.timing.latency.median_ms / speedup(base_, mix->candidate, timing).median;
-  trials_.push_back({mix->candidate.name, mix->loss, mix->latency_ms, mix->bytes, mix->candidate.verdict.within, false});
-  return mix;
+  mix.latency_ms = base_.timing.latency.median_ms / speedup(base_, mix.candidate, timing).median;
+  trials_.push_back({mix.candidate.name, mix.loss, mix.latency_ms, mix.bytes, mix.candidate.verdict.within, false});
 }
 
 engine::PairedSpeedup MixBench::speedup(const Candidate& baseline, const Candidate& contender,

@@ -22,6 +22,7 @@ struct Mix {
   Candidate candidate;
   compress::QuantizationPlan plan;
   std::vector<compress::LayerRecord> records;
+  std::vector<std::string> refinements;  ///< "bias correction", ...: what lowered the loss and was kept
   double loss = 0.0;        ///< relative L2 of the worst output
   double latency_ms = 0.0;  ///< the base's, divided by how many times faster this was beside it
   std::int64_t bytes = 0;   ///< of the weights
@@ -50,6 +51,9 @@ class MixBench {
   /// Compiled and measured, with a trial noted.
   [[nodiscard]] std::optional<Mix> measure(const std::string& name, const compress::QuantizationPlan& plan);
 
+  /// The same with biases corrected and channels rescaled where that lowers the loss (compress/quantize/refine.h).
+  [[nodiscard]] std::optional<Mix> measure_refined(const std::string& name, const compress::QuantizationPlan& plan);
+
   /// How many times faster `contender` is than `baseline`; neither's own timing changes.
   [[nodiscard]] engine::PairedSpeedup speedup(const Candidate& baseline, const Candidate& contender,
                                               const engine::TimingOptions& timing) const;
@@ -57,6 +61,9 @@ class MixBench {
   [[nodiscard]] std::vector<engine::NodeTime> node_times(const Candidate& candidate) const;
 
  private:
+  [[nodiscard]] std::optional<Mix> prepared(const std::string& name, const compress::QuantizationPlan& plan,
+                                            compress::Quantized quantized);
+  void measure(Mix& mix);
   void add_tensors(const compress::QuantizationPlan& plan, std::set<std::string>& tensors) const;
   void calibrate_tensors(const std::vector<std::string>& tensors);
   void calibrate_missing(const compress::QuantizationPlan& plan);
