@@ -8,6 +8,7 @@
 
 #include "tempera/base/error.h"
 #include "tempera/onnx/import.h"
+#include "tempera/onnx/origins.h"
 #include "tempera/onnx/tensor_proto.h"
 #include "tempera/onnx/type_proto.h"
 
@@ -30,6 +31,8 @@ struct Scope {
   const Scope* parent;
   std::vector<std::string>& names;  // by value index
   std::set<std::string, std::less<>> used;
+  std::set<ValueId> captures;  // of `graph`, and its outputs: sets, as every value is looked up
+  std::set<ValueId> outputs;
 
   [[nodiscard]] bool is_used(std::string_view name) const {
     return used.find(name) != used.end() || (parent != nullptr && parent->is_used(name));
@@ -89,18 +92,17 @@ class Exporter {
 
   // Decides the written name of every value of the graph.
   Scope scope_of(const Graph& graph, const Scope* parent) {
-    Scope scope{graph, parent, result_.names[&graph], {}};
+    Scope scope{graph, parent, result_.names[&graph], {}, {}, {graph.outputs().begin(), graph.outputs().end()}};
     const std::vector<ValueId> values = graph.values();
     if (!values.empty()) {
       scope.names.resize(values.back().index + 1);
     }
-    std::set<ValueId> captured;
     for (const graph::Capture& capture : graph.captures()) {
-      captured.insert(capture.inner);
+      scope.captures.insert(capture.inner);
       scope.names[capture.inner.index] = name_of(*parent, capture.outer);
     }
     for (const ValueId id : values) {
-      if (captured.count(id) == 0) {
+      if (scope.captures.count(id) == 0) {
         std::string name = scope.unused_name(graph.value(id).name);
         scope.used.insert(name);
         scope.names[id.index] = std::move(name);
@@ -138,7 +140,7 @@ class Exporter {
       output_to(scope, id, proto);
     }
     for (const ValueId id : g.values()) {
-      if (needs_info(g, id)) {
+      if (needs_info(scope, id)) {
         info_to(scope, id, *proto.add_value_info());
       }
     }
@@ -153,15 +155,24 @@ class Exporter {
                 infos.end());
   }
 
-  static bool needs_info(const Graph& g, ValueId id) {
-    const Value& value = g.value(id);
-    if (value.is_input || value.constant.has_value() || g.is_output(id) || g.is_capture(id)) {
+  static bool needs_info(const Scope& scope, ValueId id) {
+    const Value& value = scope.graph.value(id);
+    if (value.is_input || value.constant.has_value() || scope.outputs.count(id) != 0 || scope.captures.count(id) != 0) {
       return false;
     }
-    if (value.producer.valid() && is_sparse_initializer(g.node(value.producer))) {
+    if (value.producer.valid() && is_sparse_initializer(scope.graph.node(value.producer))) {
       return false;
     }
-    return value.type.kind != ValueType::Kind::kUnknown || !value.doc.empty() || !value.metadata.empty();
+    return value.type.kind != ValueType::Kind::kUnknown || !value.doc.empty() || !value.metadata.empty() ||
+           origin_note(value, name_of(scope, id)).has_value();
+  }
+
+  static void notes_to(const Scope& scope, ValueId id, google::protobuf::RepeatedPtrField<pb::StringStringEntryProto>& props) {
+    const Value& value = scope.graph.value(id);
+    metadata_to(value.metadata, props);
+    if (const auto note = origin_note(value, name_of(scope, id))) {
+      metadata_to({*note}, props);
+    }
   }
 
   void info_to(const Scope& scope, ValueId id, pb::ValueInfoProto& proto) {
@@ -171,7 +182,7 @@ class Exporter {
       type_to(value.type, *proto.mutable_type());
     }
     set_if(value.doc, [&](const std::string& s) { proto.set_doc_string(s); });
-    metadata_to(value.metadata, *proto.mutable_metadata_props());
+    notes_to(scope, id, *proto.mutable_metadata_props());
   }
 
   void initializers_to(const Scope& scope, pb::GraphProto& proto) {
@@ -196,7 +207,7 @@ class Exporter {
         continue;
       }
       set_if(value.doc, [&](const std::string& s) { tensor.set_doc_string(s); });
-      metadata_to(value.metadata, *tensor.mutable_metadata_props());
+      notes_to(scope, id, *tensor.mutable_metadata_props());
       if (ir_version_ < 4) {
         info_to(scope, id, *proto.add_input());
       }
@@ -221,7 +232,7 @@ class Exporter {
   void output_to(Scope& scope, ValueId id, pb::GraphProto& proto) {
     pb::ValueInfoProto& info = *proto.add_output();
     info_to(scope, id, info);
-    if (!scope.graph.is_capture(id)) {
+    if (scope.captures.count(id) == 0) {
       return;
     }
     const std::string name = scope.unused_name(name_of(scope, id) + "_out");

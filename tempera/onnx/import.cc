@@ -8,6 +8,7 @@
 
 #include "tempera/base/error.h"
 #include "tempera/onnx/opset.h"
+#include "tempera/onnx/origins.h"
 #include "tempera/onnx/problems.h"
 #include "tempera/onnx/tensor_proto.h"
 #include "tempera/onnx/type_proto.h"
@@ -562,7 +563,7 @@ class Importer {
   static void set_origins(Graph& main) {
     graph::for_each_graph(main, [](Graph& g) {
       for (const ValueId id : g.values()) {
-        g.set_origin(id, {g.value(id).name, true});
+        take_origin(g, id);
       }
     });
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -62,13 +63,22 @@ graph::Model read_bytes(std::span<const std::byte> bytes, ExternalData& external
   return import_model(proto, external, options);
 }
 
+// Memory that runs out while a file is read is the file's doing, as far as the user can tell.
+graph::Model read_guarded(std::span<const std::byte> bytes, ExternalData& external, const ReadOptions& options) {
+  try {
+    return read_bytes(bytes, external, options);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kOutOfMemory, fmt::format("not enough memory to read a model of {} bytes", bytes.size()));
+  }
+}
+
 }  // namespace
 
 graph::Model read_model(const fs::path& path, const ReadOptions& options) {
   try {
     const MappedFile file = map_file(path);
     ExternalData external(path, path.has_parent_path() ? path.parent_path() : fs::path("."));
-    graph::Model model = read_bytes(file.bytes(), external, options);
+    graph::Model model = read_guarded(file.bytes(), external, options);
     model.source = path;
     return model;
   } catch (Error& e) {
@@ -79,7 +89,7 @@ graph::Model read_model(const fs::path& path, const ReadOptions& options) {
 
 graph::Model read_model(std::span<const std::byte> bytes, const fs::path& folder, const ReadOptions& options) {
   ExternalData external({}, folder);
-  return read_bytes(bytes, external, options);
+  return read_guarded(bytes, external, options);
 }
 
 graph::Tensor read_tensor(std::span<const std::byte> bytes) {

@@ -230,6 +230,36 @@ TEST(Writing, TheIrVersionRisesOnlyForWhatNeedsIt) {
   EXPECT_EQ(written_with(DataType::kFloat6E2M3), 14);
 }
 
+TEST(Writing, OriginsTravelWithTheFile) {
+  graph::Model model = parse_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> { a = Neg(x) b = Abs(a) c = Exp(b) d = Mul(c, w) y = Relu(d) })");
+  const pb::ModelProto untouched = proto_of(model);
+  for (const pb::ValueInfoProto& info : untouched.graph().value_info()) {
+    EXPECT_EQ(info.metadata_props_size(), 0) << info.name();  // every value is its own origin
+  }
+  Graph& g = model.graph;
+  const auto id_of = [&g](const char* name) { return *g.find_value(name); };
+  g.set_origin(id_of("a"), {"before", true});
+  g.set_notes(id_of("b"), "", {{"other", "kept"}});
+  g.set_origin(id_of("b"), {"quantised", false});
+  g.set_origin(id_of("w"), {"weight", false});
+  g.set_origin(id_of("y"), {"logits", true});
+  g.rename(id_of("c"), "e");
+  const graph::Model again = read_model(bytes_of(serialize(model)));
+  const auto origin_of = [&again](const char* name) { return *value_of(again.graph, name).origin; };
+  EXPECT_EQ(origin_of("a").tensor, "before");
+  EXPECT_TRUE(origin_of("a").equal);
+  EXPECT_EQ(origin_of("b").tensor, "quantised");
+  EXPECT_FALSE(origin_of("b").equal);
+  EXPECT_EQ(origin_of("w").tensor, "weight");
+  EXPECT_FALSE(origin_of("w").equal);
+  EXPECT_EQ(origin_of("y").tensor, "logits");
+  EXPECT_EQ(origin_of("e").tensor, "c");
+  EXPECT_EQ(origin_of("d").tensor, "d");
+  EXPECT_EQ(value_of(again.graph, "b").metadata, (graph::Metadata{{"other", "kept"}}));
+}
+
 graph::Model model_with_weights() {
   graph::Model model = parse_text("<ir_version: 8, opset_import: [\"\" : 17]> g (float[2048] x) => (float[2048] y) { y = Neg(x) }");
   Graph& g = model.graph;

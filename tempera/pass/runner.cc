@@ -7,6 +7,7 @@
 
 #include "tempera/base/error.h"
 #include "tempera/onnx/infer.h"
+#include "tempera/pass/origins.h"
 
 namespace tempera::pass {
 namespace {
@@ -40,6 +41,7 @@ PassResult run_everywhere(const Pass& pass, graph::Graph& graph, const PassConte
     if (!all.rewrites.empty()) {
       graph.remove_dead();  // a body that reads less may leave outer values unread
       graph.sort();
+      graph::for_each_graph(graph, derive_origins);
       graph::verify(graph);
     }
   } catch (Error& error) {

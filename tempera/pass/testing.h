@@ -56,7 +56,8 @@ inline graph::Model parse(std::string_view text, std::int64_t opset = 21,
 }
 
 /// Runs both models in the reference engine on the same random inputs (symbolic sizes are 2, 3, ..) and expects equal outputs:
-/// relative L2 within 1e-5 for float32, the type's own rounding for others, integers exactly.
+/// relative L2 within 1e-5 for float32, the type's own rounding for others, integers exactly. The same of every tensor whose
+/// origin says that it holds the numbers of one in `before`.
 void expect_equal_outputs(const graph::Model& before, const graph::Model& after, std::uint64_t seed);
 
 /// Runs a pass and checks what holds for all: the graph stays valid and keeps its inputs and outputs, the ONNX checker

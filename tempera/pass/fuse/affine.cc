@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tempera/pass/fuse/channel_affine.h"
+#include "tempera/pass/origins.h"
 #include "tempera/pass/rewrite.h"
 
 namespace tempera::pass {
@@ -37,6 +38,7 @@ void fuse_into_producer(Graph& graph, NodeId id, ValueId x, PassResult& result) 
   }
   const std::string op = graph.node(producer).op_type;
   note(result, graph, id, fmt::format("{} + {} -> {}", op, graph.node(id).op_type, op));
+  take_over_origin(graph, x, graph.output(id));
   substitute(graph, graph.output(id), x);
   graph.erase(id);  // now, so that the next step behind it finds x with one reader
 }

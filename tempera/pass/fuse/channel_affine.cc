@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tempera/ops/access.h"
+#include "tempera/pass/origins.h"
 #include "tempera/pass/rewrite.h"
 #include "tempera/pass/weights.h"
 
@@ -159,12 +160,11 @@ std::string apply_affine(Graph& graph, const ScalableNode& target, const Channel
     }
   }
   if (new_weight) {
-    const std::string name = graph.value(graph.input(id, 1)).name;
-    graph.set_input(id, 1, graph.add_initializer(name, std::move(*new_weight)));
+    graph.set_input(id, 1, add_derived(graph, graph.input(id, 1), std::move(*new_weight)));
   }
   if (new_bias) {
-    const std::string name = old_bias.valid() ? graph.value(old_bias).name : site(graph, id) + "_bias";
-    graph.set_input(id, 2, graph.add_initializer(name, std::move(*new_bias)));
+    graph.set_input(id, 2, old_bias.valid() ? add_derived(graph, old_bias, std::move(*new_bias))
+                                            : graph.add_initializer(site(graph, id) + "_bias", std::move(*new_bias)));
     if (graph.has_attribute(id, "beta")) {
       graph.remove_attribute(id, "beta");  // it is in the new bias
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tempera/ops/access.h"
+#include "tempera/pass/origins.h"
 #include "tempera/pass/rewrite.h"
 #include "tempera/pass/weights.h"
 
@@ -96,7 +97,7 @@ PassResult fuse_unshuffle(Graph& graph, const PassContext&) {
                            : weight->reshaped({outputs, found->channels, r, r});
     std::vector<ValueId> inputs = graph.node(id).inputs;
     inputs[0] = found->source;
-    inputs[1] = graph.add_initializer(graph.value(inputs[1]).name, kernel);
+    inputs[1] = add_derived(graph, inputs[1], kernel);
     graph.set_inputs(id, std::move(inputs));
     graph.set_attribute(id, "kernel_shape", Dims{r, r});
     graph.set_attribute(id, "strides", Dims{r, r});

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tempera/ops/access.h"
+#include "tempera/pass/origins.h"
 #include "tempera/pass/rewrite.h"
 #include "tempera/pass/weights.h"
 
@@ -136,9 +137,9 @@ std::optional<Tensor> transposed_weights(const Tensor& weight) {
 }
 
 ValueId build_phases(Graph& graph, NodeId id, ValueId x, const Phases& phases, std::int64_t r) {
-  std::vector<ValueId> inputs = {x, graph.add_initializer(graph.value(graph.input(id, 1)).name, phases.weight)};
+  std::vector<ValueId> inputs = {x, add_derived(graph, graph.input(id, 1), phases.weight)};
   if (const ValueId bias = graph.input(id, 2); bias.valid()) {
-    inputs.push_back(graph.add_initializer(graph.value(bias).name, repeated(*graph.constant(bias), r * r)));
+    inputs.push_back(add_derived(graph, bias, repeated(*graph.constant(bias), r * r)));
   }
   const std::int64_t reach = phases.weight.dims()[2];
   const Dims pads = {phases.before, phases.before, phases.after, phases.after};
@@ -150,7 +151,7 @@ ValueId build_phases(Graph& graph, NodeId id, ValueId x, const Phases& phases, s
 ValueId build_transposed(Graph& graph, NodeId id, ValueId x, Tensor weight) {
   std::vector<ValueId> inputs = graph.node(id).inputs;
   inputs[0] = x;
-  inputs[1] = graph.add_initializer(graph.value(inputs[1]).name, std::move(weight));
+  inputs[1] = add_derived(graph, inputs[1], std::move(weight));
   return graph.add_node("ConvTranspose", std::move(inputs), site(graph, id),
                         {{"kernel_shape", Dims{4, 4}}, {"strides", Dims{2, 2}}, {"pads", Dims{1, 1, 1, 1}}});
 }

@@ -6,6 +6,7 @@
 
 #include "tempera/ops/access.h"
 #include "tempera/ops/operators.h"
+#include "tempera/pass/origins.h"
 #include "tempera/pass/rewrite.h"
 #include "tempera/pass/weights.h"
 
@@ -147,8 +148,7 @@ PassResult cancel_transposes(Graph& graph, const PassContext&) {
     }
     for (const Operand& operand : row->operands) {
       const ValueId value = operand.constant
-                                ? graph.add_initializer(graph.value(graph.input(operand.node, operand.input)).name,
-                                                        *operand.constant)
+                                ? add_derived(graph, graph.input(operand.node, operand.input), *operand.constant)
                                 : operand.source;
       graph.set_input(operand.node, operand.input, value);
     }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tempera/ops/access.h"
+#include "tempera/pass/origins.h"
 #include "tempera/pass/rewrite.h"
 #include "tempera/pass/weights.h"
 
@@ -48,13 +49,12 @@ bool splits_by_input(const Graph& graph, const graph::Use& use, std::int64_t cha
 
 void split_conv(Graph& graph, NodeId id, NodeId concat, const Dims& channels) {
   const Tensor weight = *graph.constant(graph.input(id, 1));
-  const std::string weight_name = graph.value(graph.input(id, 1)).name;
   const graph::ValueType type = graph.value(graph.output(id)).type;
   ValueId sum;
   std::int64_t start = 0;
   for (std::size_t part = 0; part < channels.size(); ++part) {
     std::vector<ValueId> inputs = {graph.input(concat, part),
-                                   graph.add_initializer(weight_name, slice_tensor(weight, 1, start, channels[part]))};
+                                   add_derived(graph, graph.input(id, 1), slice_tensor(weight, 1, start, channels[part]))};
     if (part == 0 && graph.input(id, 2).valid()) {
       inputs.push_back(graph.input(id, 2));
     }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "tempera/ops/access.h"
+#include "tempera/pass/origins.h"
 #include "tempera/pass/rewrite.h"
 #include "tempera/pass/weights.h"
 
@@ -234,8 +235,7 @@ ValueId cut(Graph& graph, NodeId id, const Operand& operand, const Piece& piece)
   if (operand.axis < 0) {
     return whole;
   }
-  return graph.add_initializer(graph.value(whole).name,
-                               slice_tensor(operand.tensor, operand.axis, piece.start, piece.count));
+  return add_derived(graph, whole, slice_tensor(operand.tensor, operand.axis, piece.start, piece.count));
 }
 
 ValueId copy_node(Graph& graph, NodeId id, std::vector<ValueId> inputs) {
