@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -11,6 +10,7 @@
 #include "tempera/data/npz.h"
 #include "tempera/engine/torch/torch_engine.h"
 #include "tempera/onnx/read.h"
+#include "tests/support/models.h"
 
 namespace tempera {
 namespace {
@@ -23,25 +23,16 @@ struct Reference {
 
 std::ostream& operator<<(std::ostream& stream, const Reference& reference) { return stream << reference.path; }
 
-std::filesystem::path models_folder() {
-  if (const char* given = std::getenv("TEMPERA_MODELS")) {
-    return given;
-  }
-  const char* source = std::getenv("TEMPERA_SOURCE_DIR");
-  return std::filesystem::path(source == nullptr ? "." : source) / "../shared/models";
-}
-
 class TorchModels : public testing::TestWithParam<Reference> {};
 
 TEST_P(TorchModels, GiveTheReferenceOutputs) {
-  const std::filesystem::path stem = models_folder() / GetParam().path;
-  const std::filesystem::path model_file = stem.string() + ".onnx";
-  if (!std::filesystem::exists(model_file)) {
-    GTEST_SKIP() << "no model '" << model_file.string() << "': set TEMPERA_MODELS";
+  const auto model_file = tests::find_model(GetParam().path + ".onnx");
+  if (!model_file) {
+    GTEST_SKIP() << tests::no_model(GetParam().path + ".onnx");
   }
-  const data::NpzFile reference(stem.string() + ".npz");
+  const data::NpzFile reference(std::filesystem::path(*model_file).replace_extension(".npz"));
   const std::unique_ptr<engine::Session> session =
-      engine::make_torch_engine()->compile(onnx::read_model(model_file), engine::CompileOptions{});
+      engine::make_torch_engine()->compile(onnx::read_model(*model_file), engine::CompileOptions{});
   std::vector<graph::Tensor> inputs;
   for (const engine::Port& port : session->inputs()) {
     inputs.push_back(reference.read(port.name));

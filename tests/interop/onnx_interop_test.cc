@@ -17,6 +17,7 @@
 #include "tempera/onnx/read.h"
 #include "tempera/onnx/text.h"
 #include "tempera/onnx/write.h"
+#include "tests/support/models.h"
 
 namespace tempera::onnx {
 namespace {
@@ -81,14 +82,8 @@ constexpr Form kForms[] = {
 };
 
 TEST_F(InteropTest, RealModelsComputeTheSame) {
-  const char* given = std::getenv("TEMPERA_MODELS");
-  const fs::path models = given != nullptr ? fs::path(given) : fs::path("../shared/models");
-  if (!fs::exists(models)) {
-    GTEST_SKIP() << "no models at '" << models.string() << "': set TEMPERA_MODELS";
-  }
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(models)) {
-    const fs::path& file = entry.path();
-    if (file.extension() != ".onnx" || !fs::exists(fs::path(file).replace_extension(".npz"))) {
+  for (const fs::path& file : tests::all_models()) {
+    if (!fs::exists(fs::path(file).replace_extension(".npz"))) {
       continue;  // without reference inputs, or without its weights
     }
     const graph::Model model = read_model(file);

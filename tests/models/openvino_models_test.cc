@@ -1,6 +1,5 @@
 // The openvino engine on real models: outputs against reference vectors that the original frameworks computed.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -11,20 +10,14 @@
 
 #include "tempera/data/npz.h"
 #include "tempera/engine/openvino/openvino_engine.h"
-#include "tempera/engine/tensor_error.h"
+#include "tempera/graph/tensor_error.h"
 #include "tempera/onnx/read.h"
+#include "tests/support/models.h"
 
 namespace tempera::engine {
 namespace {
 
 namespace fs = std::filesystem;
-
-// TEMPERA_MODELS, else ../shared/models beside the source.
-fs::path models_folder() {
-  const char* named = std::getenv("TEMPERA_MODELS");
-  const char* source = std::getenv("TEMPERA_SOURCE_DIR");
-  return named != nullptr ? fs::path(named) : fs::path(source != nullptr ? source : ".") / "../shared/models";
-}
 
 struct ModelCase {
   std::string stem;    ///< model STEM.onnx, vectors STEM.npz
@@ -45,20 +38,20 @@ std::vector<graph::Tensor> inputs_of(const Session& session, const data::NpzFile
 
 TEST_P(OpenvinoModelTest, MatchesItsReferenceVectors) {
   const ModelCase& model_case = GetParam();
-  const fs::path file = models_folder() / (model_case.stem + ".onnx");
-  if (!fs::exists(file)) {
-    GTEST_SKIP() << file.string() << " is not there; set TEMPERA_MODELS to the folder of the models";
+  const auto file = tests::find_model(model_case.stem + ".onnx");
+  if (!file) {
+    GTEST_SKIP() << tests::no_model(model_case.stem + ".onnx");
   }
-  const data::NpzFile vectors(models_folder() / (model_case.stem + ".npz"));
+  const data::NpzFile vectors(fs::path(*file).replace_extension(".npz"));
   const auto engine = make_openvino_engine();
-  const auto session = engine->compile(onnx::read_model(file), {});
+  const auto session = engine->compile(onnx::read_model(*file), {});
   const std::vector<graph::Tensor> outputs = session->run(inputs_of(*session, vectors));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = session->outputs()[i].name;
     if (!vectors.contains(name)) {
       continue;
     }
-    const TensorError error = tensor_error(vectors.read(name), outputs[i]);
+    const graph::TensorError error = graph::tensor_error(vectors.read(name), outputs[i]);
     std::cout << fmt::format("{} {}: relative L2 {:.2e}, SQNR {:.1f} dB, worst {:.2e}\n", model_case.stem, name,
                              error.relative_l2, error.sqnr_db, error.max_abs);
     EXPECT_LE(error.relative_l2, model_case.relative_l2) << name;

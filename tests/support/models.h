@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +37,24 @@ inline std::optional<std::filesystem::path> find_model(const std::filesystem::pa
     }
   }
   return std::nullopt;
+}
+
+/// Every .onnx file below model_folders(), sorted; of one that several folders hold, the first.
+inline std::vector<std::filesystem::path> all_models() {
+  std::map<std::filesystem::path, std::filesystem::path> found;  // by path below its folder
+  for (const std::filesystem::path& folder : model_folders()) {
+    if (!std::filesystem::exists(folder)) {
+      continue;
+    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      if (entry.path().extension() == ".onnx") {
+        found.emplace(entry.path().lexically_relative(folder), entry.path());
+      }
+    }
+  }
+  std::vector<std::filesystem::path> paths;
+  std::transform(found.begin(), found.end(), std::back_inserter(paths), [](const auto& entry) { return entry.second; });
+  return paths;
 }
 
 /// What a skipped test prints.
