@@ -33,7 +33,7 @@ struct CompareArguments {
 };
 
 Json tensor_json(const engine::Compared& tensor) {
-  const engine::TensorError& worst = tensor.samples.at(tensor.worst_sample());
+  const graph::TensorError& worst = tensor.samples.at(tensor.worst_sample());
   Json json = {{"name", tensor.name},
                {"relative_l2", worst.relative_l2},
                {"mean_relative_l2", tensor.mean_relative_l2()},

@@ -10,6 +10,7 @@
 
 #include "tempera/base/error.h"
 #include "tempera/data/dataset.h"
+#include "tempera/graph/elements.h"
 #include "tempera/numeric/convert.h"
 
 namespace tempera::data {
@@ -21,13 +22,7 @@ using graph::Tensor;
 
 /// "[0,3,7]" for element number `flat`.
 std::string index_text(const Dims& dims, std::size_t flat) {
-  Dims index(dims.size());
-  auto rest = static_cast<std::int64_t>(flat);
-  for (std::size_t axis = dims.size(); axis > 0; --axis) {
-    index[axis - 1] = rest % dims[axis - 1];
-    rest /= dims[axis - 1];
-  }
-  return graph::to_string(index);
+  return graph::to_string(graph::index_of(static_cast<std::int64_t>(flat), dims));
 }
 
 struct Limits {

@@ -12,11 +12,13 @@
 #include <fmt/ranges.h>
 
 #include "tempera/base/error.h"
+#include "tempera/engine/inner_tensors.h"
 
 namespace tempera::engine {
 namespace {
 
 using graph::Graph;
+using graph::TensorError;
 using graph::ValueId;
 
 using Samples = std::span<const std::vector<graph::Tensor>>;
@@ -89,7 +91,7 @@ struct Pair {
 /// Which of the original's tensors each node output of a graph stands for.
 struct Origins {
   std::map<std::string, ValueId> equal;
-  std::map<std::string, ValueId> derived;
+  std::multimap<std::string, ValueId> derived;
   std::vector<ValueId> made_here;  // no counterpart in the original
 };
 
@@ -107,8 +109,10 @@ Origins origins_of(const Graph& graph) {
       const auto& origin = graph.value(output).origin;
       if (!origin) {
         origins.made_here.push_back(output);
+      } else if (origin->equal) {
+        origins.equal.emplace(origin->tensor, output);
       } else {
-        (origin->equal ? origins.equal : origins.derived).emplace(origin->tensor, output);
+        origins.derived.emplace(origin->tensor, output);
       }
     }
   }
@@ -150,15 +154,6 @@ std::vector<Pair> match_tensors(const Graph& a, const Graph& b, CompareReport& r
   }
   std::sort(pairs.begin(), pairs.end(), [&order](const Pair& x, const Pair& y) { return order.at(x.b) < order.at(y.b); });
   return pairs;
-}
-
-std::int64_t bytes_estimate(const graph::ValueType& type) {
-  constexpr std::int64_t kUnknownBytes = 16 << 20;
-  const auto dims = type.dims();
-  if (!type.is_tensor() || !dims || numeric::bits_of(type.element) == 0) {
-    return kUnknownBytes;
-  }
-  return static_cast<std::int64_t>(numeric::bytes_of(type.element, graph::element_count(*dims)));
 }
 
 Compared describe(const Graph& a, const Graph& b, const Pair& pair) {

@@ -9,7 +9,7 @@
 
 #include "tempera/base/host.h"
 #include "tempera/engine/engine.h"
-#include "tempera/engine/tensor_error.h"
+#include "tempera/graph/tensor_error.h"
 
 namespace tempera::engine {
 
@@ -34,7 +34,7 @@ struct Compared {
   std::string name_b;  ///< on side b
   std::string node;    ///< that makes it on side b; empty: an input or initialiser
   std::string op_type;
-  std::vector<TensorError> samples;  ///< error of b against a, one a sample
+  std::vector<graph::TensorError> samples;  ///< error of b against a, one a sample
   bool diverges = false;
 
   [[nodiscard]] std::size_t worst_sample() const;  ///< the one with the largest relative L2 error
@@ -45,7 +45,7 @@ struct CompareReport {
   std::vector<Compared> outputs;  ///< in the order of the graph's outputs, run without extra outputs
   std::vector<Compared> tensors;  ///< in the topological order of side b
   std::optional<std::size_t> first_divergence;  ///< in `tensors`; in `outputs` when inner tensors were not compared
-  std::vector<std::string> derived;  ///< tensors of b that stand for one of a but hold other numbers (Origin::equal false)
+  std::vector<std::string> derived;  ///< tensors of b made from one of a, holding other numbers (Origin::equal false)
   std::vector<std::string> only_a;   ///< node outputs without counterpart
   std::vector<std::string> only_b;
 

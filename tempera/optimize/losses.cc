@@ -10,7 +10,7 @@
 
 #include "tempera/base/error.h"
 #include "tempera/data/prefetch.h"
-#include "tempera/quality/error_measure.h"
+#include "tempera/graph/tensor_error.h"
 #include "tempera/quality/metrics.h"
 
 namespace tempera::optimize {
@@ -37,7 +37,7 @@ class OutputGauge {
 
   void add(const std::string& sample, const graph::Tensor& reference, const graph::Tensor& candidate,
            const graph::Tensor* truth) {
-    const quality::ErrorMeasures error = quality::measure_error(reference, candidate);
+    const graph::TensorError error = graph::checked_tensor_error(reference, candidate);
     relative_sum_ += error.relative_l2;
     sqnr_sum_ += error.sqnr_db;
     ++samples_;

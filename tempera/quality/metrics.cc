@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
-#include "tempera/quality/error_measure.h"
+#include "tempera/graph/tensor_error.h"
 #include "tempera/quality/image_metrics.h"
 #include "tempera/quality/statistics.h"
 
@@ -54,18 +54,18 @@ class PerSample : public Metric {
   double sum_ = 0.0;
 };
 
-/// One of the numbers of measure_error().
+/// One of the numbers of graph::tensor_error().
 class ErrorMetric final : public PerSample {
  public:
-  ErrorMetric(Direction direction, double ErrorMeasures::*member) : PerSample(direction), member_(member) {}
+  ErrorMetric(Direction direction, double graph::TensorError::*member) : PerSample(direction), member_(member) {}
 
  protected:
   [[nodiscard]] double measure(const Tensor& reference, const Tensor& candidate) const override {
-    return measure_error(reference, candidate).*member_;
+    return graph::checked_tensor_error(reference, candidate).*member_;
   }
 
  private:
-  double ErrorMeasures::*member_;
+  double graph::TensorError::*member_;
 };
 
 /// The largest deviation of all samples, not its mean.
@@ -80,7 +80,7 @@ class MaxAbsMetric final : public PerSample {
 
  protected:
   [[nodiscard]] double measure(const Tensor& reference, const Tensor& candidate) const override {
-    return measure_error(reference, candidate).max_abs;
+    return graph::checked_tensor_error(reference, candidate).max_abs;
   }
 };
 
@@ -188,18 +188,18 @@ const std::array<MetricInfo, 14> kMetrics = {{
     {"relative_l2", "", kLower, LossRule::kRatio,
      "length of the error over length of the truth; mean over samples",
      [](const MetricOptions&) -> Made {
-       return std::make_unique<ErrorMetric>(kLower, &ErrorMeasures::relative_l2);
+       return std::make_unique<ErrorMetric>(kLower, &graph::TensorError::relative_l2);
      }},
     {"max_abs", "same", kLower, LossRule::kRatio, "largest deviation of any element of any sample",
      [](const MetricOptions&) -> Made { return std::make_unique<MaxAbsMetric>(); }},
     {"sqnr", "dB", kHigher, LossRule::kDecibel, "signal to error power; mean over samples of the decibels",
      [](const MetricOptions&) -> Made {
-       return std::make_unique<ErrorMetric>(kHigher, &ErrorMeasures::sqnr_db);
+       return std::make_unique<ErrorMetric>(kHigher, &graph::TensorError::sqnr_db);
      }},
     {"cosine", "", kHigher, LossRule::kDifference,
      "cosine of the angle between output and truth; mean over samples",
      [](const MetricOptions&) -> Made {
-       return std::make_unique<ErrorMetric>(kHigher, &ErrorMeasures::cosine);
+       return std::make_unique<ErrorMetric>(kHigher, &graph::TensorError::cosine);
      }},
     {"mae", "same", kLower, LossRule::kRatio, "mean absolute error over all elements",
      [](const MetricOptions&) -> Made { return std::make_unique<Pooled>(&mean_absolute_error); }},

@@ -10,7 +10,7 @@
 
 #include "tempera/base/random.h"
 #include "tempera/engine/openvino/openvino_engine.h"
-#include "tempera/engine/tensor_error.h"
+#include "tempera/graph/tensor_error.h"
 #include "tempera/onnx/text.h"
 
 namespace tempera::engine {
@@ -68,7 +68,7 @@ TEST_P(SquareWeightsTest, EachReaderGetsTheWeightItAskedFor) {
   const auto shared = engine->compile(build(spec, true, weight), {})->run(inputs);
   const auto apart = engine->compile(build(spec, false, weight), {})->run(inputs);
   for (std::size_t i = 0; i < shared.size(); ++i) {
-    EXPECT_LT(tensor_error(apart[i], shared[i]).relative_l2, 1e-5) << "output " << i;  // sums of 64 float32 products
+    EXPECT_LT(graph::tensor_error(apart[i], shared[i]).relative_l2, 1e-5) << "output " << i;  // sums of 64 float32 products
   }
 }
 

@@ -1,4 +1,4 @@
-#include "tempera/engine/tensor_error.h"
+#include "tempera/graph/tensor_error.h"
 
 #include <cmath>
 #include <limits>
@@ -8,11 +8,8 @@
 
 #include "tempera/base/error.h"
 
-namespace tempera::engine {
+namespace tempera::graph {
 namespace {
-
-using graph::DataType;
-using graph::Tensor;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -23,9 +20,15 @@ TEST(TensorErrorTest, MatchesHandWorkedNumbers) {
   EXPECT_EQ(error.max_abs, 0.5);
   EXPECT_EQ(error.relative_l2, 0.1);  // 0.5 / 5
   EXPECT_NEAR(error.sqnr_db, 20.0, 1e-12);
-  EXPECT_EQ(error.worst_index, (graph::Dims{1, 0}));
+  EXPECT_EQ(error.worst_index, (Dims{1, 0}));
   EXPECT_EQ(error.worst_a, 4.0);
   EXPECT_EQ(error.worst_b, 4.5);
+}
+
+// a = (3, 4), b = (3, 3): <a, b> = 21, |a| = 5, |b| = sqrt(18)
+TEST(TensorErrorTest, CosineOfAHandWorkedExample) {
+  const TensorError error = tensor_error(Tensor::from<float>({2}, {3, 4}), Tensor::from<float>({2}, {3, 3}));
+  EXPECT_DOUBLE_EQ(error.cosine, 21.0 / (5.0 * std::sqrt(18.0)));
 }
 
 TEST(TensorErrorTest, EqualTensorsHaveNoError) {
@@ -35,6 +38,7 @@ TEST(TensorErrorTest, EqualTensorsHaveNoError) {
   EXPECT_EQ(error.max_abs, 0.0);
   EXPECT_EQ(error.relative_l2, 0.0);
   EXPECT_EQ(error.sqnr_db, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(error.cosine, 1.0);
   EXPECT_EQ(error.non_finite_a, 2);
   EXPECT_EQ(error.non_finite_pairs, 0);
 }
@@ -44,7 +48,9 @@ TEST(TensorErrorTest, ANaNAgainstANumberIsNeverNear) {
   EXPECT_FALSE(error.comparable());
   EXPECT_EQ(error.non_finite_pairs, 1);
   EXPECT_EQ(error.relative_l2, std::numeric_limits<double>::infinity());
-  EXPECT_EQ(error.worst_index, (graph::Dims{1}));
+  EXPECT_EQ(error.sqnr_db, -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(error.cosine, 0.0);
+  EXPECT_EQ(error.worst_index, (Dims{1}));
 }
 
 TEST(TensorErrorTest, OppositeInfinitiesDiffer) {
@@ -54,7 +60,11 @@ TEST(TensorErrorTest, OppositeInfinitiesDiffer) {
 TEST(TensorErrorTest, AnythingAgainstZeroIsInfinitelyFar) {
   const Tensor zero = Tensor::from<float>({1}, {0});
   EXPECT_EQ(tensor_error(zero, zero).relative_l2, 0.0);
-  EXPECT_EQ(tensor_error(zero, Tensor::from<float>({1}, {1e-30F})).relative_l2, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(tensor_error(zero, zero).cosine, 1.0);
+  const TensorError error = tensor_error(zero, Tensor::from<float>({1}, {1e-30F}));
+  EXPECT_EQ(error.relative_l2, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(error.sqnr_db, -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(error.cosine, 0.0);
 }
 
 TEST(TensorErrorTest, LargeNumbersDoNotOverflow) {
@@ -66,6 +76,7 @@ TEST(TensorErrorTest, ShapesThatDifferAreSaid) {
   const TensorError error = tensor_error(Tensor::from<float>({2, 1}, {1, 2}), Tensor::from<float>({1, 2}, {1, 2}));
   EXPECT_EQ(error.mismatch, "shape [2,1] against [1,2]");
   EXPECT_FALSE(error.comparable());
+  EXPECT_THROW((void)checked_tensor_error(Tensor::from<float>({2}, {1, 2}), Tensor::from<float>({2, 1}, {1, 2})), Error);
 }
 
 TEST(TensorErrorTest, TypesMayDiffer) {
@@ -80,7 +91,7 @@ TEST(TensorErrorTest, PackedTypesAreReadAcrossChunks) {
   const Tensor a = Tensor::from_bytes(DataType::kUint4, {kCount}, bytes);
   bytes[5000] = std::byte(0x25);  // the low nibble: element 10000
   const TensorError error = tensor_error(a, Tensor::from_bytes(DataType::kUint4, {kCount}, bytes));
-  EXPECT_EQ(error.worst_index, (graph::Dims{10000}));
+  EXPECT_EQ(error.worst_index, (Dims{10000}));
   EXPECT_EQ(error.max_abs, 4.0);
 }
 
@@ -95,4 +106,4 @@ TEST(TensorErrorTest, StringsCannotBeCompared) {
 }
 
 }  // namespace
-}  // namespace tempera::engine
+}  // namespace tempera::graph

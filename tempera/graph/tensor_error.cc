@@ -1,4 +1,4 @@
-#include "tempera/engine/tensor_error.h"
+#include "tempera/graph/tensor_error.h"
 
 #include <algorithm>
 #include <array>
@@ -8,30 +8,13 @@
 
 #include <fmt/format.h>
 
-#include "tempera/numeric/convert.h"
+#include "tempera/base/error.h"
+#include "tempera/graph/elements.h"
 
-namespace tempera::engine {
+namespace tempera::graph {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Decoded piece by piece, so that a large tensor takes no second copy. A multiple of 8 elements is a whole number of
-// bytes for every packed type.
-constexpr std::int64_t kChunk = 4096;
-
-void decode_chunk(const graph::Tensor& tensor, std::int64_t begin, std::span<double> values) {
-  const std::size_t offset = numeric::bytes_of(tensor.type(), begin);
-  numeric::decode(tensor.type(), tensor.bytes().subspan(offset), values);
-}
-
-graph::Dims index_of(std::int64_t position, const graph::Dims& dims) {
-  graph::Dims index(dims.size());
-  for (std::size_t i = dims.size(); i > 0; --i) {
-    index[i - 1] = position % dims[i - 1];
-    position /= dims[i - 1];
-  }
-  return index;
-}
 
 class Accumulator {
  public:
@@ -50,6 +33,8 @@ class Accumulator {
     const double difference = std::abs(b - a);
     signal_ += a * a;
     noise_ += difference * difference;
+    signal_b_ += b * b;
+    product_ += a * b;
     if (difference > error_.max_abs) {
       error_.max_abs = difference;
       if (error_.non_finite_pairs == 0) {
@@ -58,16 +43,18 @@ class Accumulator {
     }
   }
 
-  [[nodiscard]] TensorError result(const graph::Dims& dims) {
+  [[nodiscard]] TensorError result(const Dims& dims) {
     if (error_.non_finite_pairs > 0) {
       error_.max_abs = kInfinity;
       error_.relative_l2 = kInfinity;
       error_.sqnr_db = -kInfinity;
+      error_.cosine = 0.0;
     } else if (noise_ == 0.0) {
       error_.sqnr_db = kInfinity;
     } else {
       error_.relative_l2 = signal_ == 0.0 ? kInfinity : std::sqrt(noise_ / signal_);
       error_.sqnr_db = signal_ == 0.0 ? -kInfinity : 10.0 * std::log10(signal_ / noise_);
+      error_.cosine = signal_ == 0.0 || signal_b_ == 0.0 ? 0.0 : product_ / (std::sqrt(signal_) * std::sqrt(signal_b_));
     }
     if (worst_ >= 0) {
       error_.worst_index = index_of(worst_, dims);
@@ -85,18 +72,21 @@ class Accumulator {
   TensorError error_;
   double signal_ = 0.0;
   double noise_ = 0.0;
+  double signal_b_ = 0.0;
+  double product_ = 0.0;
   std::int64_t worst_ = -1;
 };
 
 }  // namespace
 
-TensorError tensor_error(const graph::Tensor& a, const graph::Tensor& b) {
+TensorError tensor_error(const Tensor& a, const Tensor& b) {
   if (a.dims() != b.dims()) {
     TensorError error;
-    error.mismatch = fmt::format("shape {} against {}", graph::to_string(a.dims()), graph::to_string(b.dims()));
+    error.mismatch = fmt::format("shape {} against {}", to_string(a.dims()), to_string(b.dims()));
     error.max_abs = kInfinity;
     error.relative_l2 = kInfinity;
     error.sqnr_db = -kInfinity;
+    error.cosine = 0.0;
     return error;
   }
   Accumulator sums;
@@ -105,8 +95,8 @@ TensorError tensor_error(const graph::Tensor& a, const graph::Tensor& b) {
   const std::int64_t count = a.size();
   for (std::int64_t begin = 0; begin < count; begin += kChunk) {
     const auto length = static_cast<std::size_t>(std::min(kChunk, count - begin));
-    decode_chunk(a, begin, std::span(values_a).first(length));
-    decode_chunk(b, begin, std::span(values_b).first(length));
+    decode_elements(a, begin, std::span(values_a).first(length));
+    decode_elements(b, begin, std::span(values_b).first(length));
     for (std::size_t i = 0; i < length; ++i) {
       sums.add(begin + static_cast<std::int64_t>(i), values_a[i], values_b[i]);
     }
@@ -116,4 +106,12 @@ TensorError tensor_error(const graph::Tensor& a, const graph::Tensor& b) {
   return error;
 }
 
-}  // namespace tempera::engine
+TensorError checked_tensor_error(const Tensor& a, const Tensor& b) {
+  TensorError error = tensor_error(a, b);
+  if (!error.mismatch.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("tensors cannot be compared: {}", error.mismatch));
+  }
+  return error;
+}
+
+}  // namespace tempera::graph
