@@ -27,6 +27,7 @@ struct OptimizeArguments {
   std::string min;
   std::vector<std::string> skip_passes;
   std::string dump_after;
+  std::string dump_folder;
   std::int64_t pairs = 30;
   double seconds = 200;
   int workers = 0;
@@ -75,7 +76,7 @@ void run_optimize(const OptimizeArguments& arguments, const std::string& command
                                          : quality::LossBudget::parse_min(arguments.min);
   options.skip_passes = arguments.skip_passes;
   options.dump_after = arguments.dump_after;
-  options.dump_folder = ".";
+  options.dump_folder = arguments.dump_folder;
   options.pairs = arguments.pairs;
   options.max_seconds = arguments.seconds;
   options.search_formats = !arguments.float_only;
@@ -122,7 +123,8 @@ void add_optimize(CLI::App& app) {
                  "leave out this rewrite; may be repeated (tempera inspect --list-passes)")
       ->take_all();
   app.add_option("--dump-after", arguments->dump_after,
-                 "write the graph as text here after each time this pass fired");
+                 "write the graph as text after each time this pass fired");
+  app.add_option("--dump-folder", arguments->dump_folder, "where to write it (default: OUT/.work/dump)");
   app.add_flag("--keep-all-passes", arguments->keep_all_passes, "do not time the result without each pass");
   app.add_flag("--float-only", arguments->float_only, "do not search number formats below the floats'");
   app.add_option("--time", arguments->time, "time for everything, as '90s', '30m' or '2h'; the result is verified within it")

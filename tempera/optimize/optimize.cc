@@ -96,7 +96,7 @@ class Flow {
   // 2. The original as it is, in each precision, and the same after the rewrites.
   void propose_candidates() {
     host_.progress.begin("rewriting", 0);
-    rewritten_ = rewrite_without(options_.skip_passes);
+    rewritten_ = rewrite_without(options_.skip_passes, options_.dump_after);
     const auto original = std::make_shared<const graph::Model>(subject_.model);
     std::vector<Precision> precisions = engine_->attributes().precisions;
     if (options_.precision.has_value()) {
@@ -406,12 +406,13 @@ class Flow {
     chosen_ = choose(candidates_);
   }
 
-  [[nodiscard]] Rewritten rewrite_without(const std::vector<std::string>& skipped) const {
+  [[nodiscard]] Rewritten rewrite_without(const std::vector<std::string>& skipped,
+                                          const std::string& dump_after = {}) const {
     RewriteOptions rewriting;
     rewriting.engine = options_.engine;
     rewriting.skip_passes = skipped;
-    rewriting.dump_folder = options_.dump_folder;
-    rewriting.dump_after = options_.dump_after;
+    rewriting.dump_after = dump_after;
+    rewriting.dump_folder = options_.dump_folder.empty() ? out_.work() / "dump" : options_.dump_folder;
     return rewrite(subject_, *evaluator_, rewriting, host_);
   }
 

@@ -30,8 +30,8 @@ struct OptimizeOptions {
   int threads = 0;
   quality::LossBudget budget;  ///< default: 5 % relative
   std::vector<std::string> skip_passes;
-  std::filesystem::path dump_folder;  ///< where --dump-after writes
-  std::string dump_after;
+  std::string dump_after;             ///< pass after each firing of which the graph is written as text
+  std::filesystem::path dump_folder;  ///< where to; empty: OUT/.work/dump
   std::int64_t pairs = 30;     ///< of interleaved timing
   double max_seconds = 200.0;  ///< of all timing of float candidates and of the result together
   bool search_formats = true;  ///< also try int8, where the engine computes in it and data may decide

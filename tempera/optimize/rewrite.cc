@@ -1,13 +1,16 @@
 #include "tempera/optimize/rewrite.h"
 
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
+#include "tempera/base/error.h"
 #include "tempera/base/file.h"
 #include "tempera/onnx/opset.h"
 #include "tempera/onnx/text.h"
+#include "tempera/pass/pipeline.h"
 #include "tempera/pass/runner.h"
 
 namespace tempera::optimize {
@@ -26,6 +29,20 @@ report::PassRecord record_of(const pass::PassReport& report) {
   return record;
 }
 
+void prepare_dump(const RewriteOptions& options) {
+  const std::vector<std::string> known = pass::pass_names();
+  if (std::find(known.begin(), known.end(), options.dump_after) == known.end()) {
+    throw Error(ErrorCode::kInvalidArgument, unknown_name("pass", options.dump_after, known),
+                "tempera inspect --list-passes");
+  }
+  std::error_code error;
+  std::filesystem::create_directories(options.dump_folder, error);
+  if (error) {
+    throw Error(ErrorCode::kIo, fmt::format("cannot make the folder '{}': {}", options.dump_folder.string(), error.message()),
+                "choose another with --dump-folder");
+  }
+}
+
 }  // namespace
 
 Rewritten rewrite(const Subject& subject, const engine::Evaluator& evaluator, const RewriteOptions& options,
@@ -36,6 +53,9 @@ Rewritten rewrite(const Subject& subject, const engine::Evaluator& evaluator, co
   run.context.target_engine = options.engine;
   run.skip = options.skip_passes;
   run.input_shapes = subject.recipe.deploy.shapes;
+  if (!options.dump_after.empty()) {
+    prepare_dump(options);
+  }
   int dumped = 0;
   run.after_pass = [&](std::string_view pass, const graph::Model& now) {
     host.cancel.throw_if_cancelled();

@@ -14,8 +14,8 @@ namespace tempera::optimize {
 struct RewriteOptions {
   std::string engine = "openvino";  ///< what the rewrites aim at
   std::vector<std::string> skip_passes;
-  std::filesystem::path dump_folder;
-  std::string dump_after;
+  std::string dump_after;             ///< pass after each firing of which the graph is written as text; empty: none
+  std::filesystem::path dump_folder;  ///< where to, made when missing: PASS-1.txt, PASS-2.txt, ..
 };
 
 struct Rewritten {
@@ -25,6 +25,7 @@ struct Rewritten {
 };
 
 /// The subject's model after the pass pipeline for an engine. \param evaluator  folds constants
+/// \throws Error{kInvalidArgument} for a pass that does not exist; Error{kIo} when a dump cannot be written
 [[nodiscard]] Rewritten rewrite(const Subject& subject, const engine::Evaluator& evaluator,
                                 const RewriteOptions& options, const Host& host);
 
