@@ -3,6 +3,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -97,8 +98,16 @@ int run(int argc, const char* const* argv) {
     command.add(*app.add_subcommand(std::string(command.name), std::string(command.summary)));
   }
   add_probe(*app.add_subcommand("probe", ""));
+  // Not in the help: `tempera --parse-only COMMAND ...` checks the command line and runs nothing, for the test of the
+  // commands in the documents.
+  const bool parse_only = argc > 1 && std::string_view(argv[1]) == "--parse-only";
+  if (parse_only) {
+    for (CLI::App* command : app.get_subcommands({})) {
+      command->callback({});
+    }
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(parse_only ? argc - 1 : argc, parse_only ? argv + 1 : argv);
     return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version

@@ -19,6 +19,7 @@
 #include "tempera/data/npy.h"
 #include "tempera/data/recipe.h"
 #include "tempera/engine/engines.h"
+#include "tempera/engine/non_finite.h"
 #include "tempera/graph/model.h"
 #include "tempera/image/codec.h"
 #include "tempera/image/tensor.h"
@@ -41,6 +42,7 @@ struct RunArguments {
   std::string out = ".";
   std::vector<std::string> shapes;
   int top = 5;
+  bool allow_non_finite = false;
 };
 
 // What belongs together for one call.
@@ -49,7 +51,9 @@ struct Running {
   data::Recipe recipe;
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<engine::Session> session;
+  engine::CompileOptions options;
   std::vector<std::string> input_names;
+  bool allow_non_finite = false;
 };
 
 Running open(const RunArguments& arguments) {
@@ -69,6 +73,8 @@ Running open(const RunArguments& arguments) {
   options.properties = deploy.properties;
   running.engine = engine::make_engine(arguments.shared->engine);
   running.session = running.engine->compile(running.model, options);
+  running.options = std::move(options);
+  running.allow_non_finite = arguments.allow_non_finite;
   for (const engine::Port& port : running.session->inputs()) {
     running.input_names.push_back(port.name);
   }
@@ -115,17 +121,27 @@ std::optional<data::Sample> sample_of_arrays(const RunArguments& arguments, cons
   return sample;
 }
 
+// One run whose outputs are finite, unless others are allowed.
+std::vector<graph::Tensor> checked_run(Running& running, std::span<const graph::Tensor> inputs) {
+  std::vector<graph::Tensor> outputs = running.session->run(inputs);
+  if (!running.allow_non_finite) {
+    const engine::Side side{&running.model, running.engine.get(), running.options};
+    engine::require_finite_outputs(side, inputs, running.session->outputs(), outputs);
+  }
+  return outputs;
+}
+
 // Image models with a tile recipe run on pictures of any size.
 std::vector<graph::Tensor> run_sample(Running& running, const data::Sample& sample) {
   const std::vector<graph::Tensor> inputs =
       data::arrange_inputs(sample, running.model.graph, running.input_names);
   if (!running.recipe.tile.has_value() || inputs.size() != 1 || inputs[0].rank() != 4) {
-    return running.session->run(inputs);
+    return checked_run(running, inputs);
   }
   const data::TileRecipe& tile = *running.recipe.tile;
   const image::TileOptions options{tile.size, tile.context, tile.feather, tile.scale, tile.fixed_size};
   return {image::run_tiled(inputs[0], options, [&](const graph::Tensor& part) {
-    return running.session->run(std::span(&part, 1)).at(0);
+    return checked_run(running, std::span(&part, 1)).at(0);
   })};
 }
 
@@ -256,7 +272,13 @@ void run_run(const RunArguments& arguments) {
   for (std::size_t i = 0; i < count; ++i) {
     host.cancel.throw_if_cancelled();
     const data::Sample sample = ready.empty() ? dataset->load(i) : ready[i];
-    const std::vector<graph::Tensor> outputs = run_sample(running, sample);
+    std::vector<graph::Tensor> outputs;
+    try {
+      outputs = run_sample(running, sample);
+    } catch (Error& error) {
+      error.in(fmt::format("sample '{}'", sample.name));
+      throw;
+    }
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       rows.push_back(deliver(running, arguments, sample.name, running.session->outputs()[o], outputs[o],
                              outputs.size() > 1));
@@ -286,6 +308,8 @@ void add_run(CLI::App& app) {
   app.add_option("--top", arguments->top, "classes shown of a classifier")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_flag("--allow-non-finite", arguments->allow_non_finite,
+               "write outputs that hold NaN or infinity; without it they are an error that names the node");
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kCacheOption);
   app.footer("Example: tempera run esrgan_medium_x4.onnx photo.png -o upscaled");
   app.callback([arguments] { run_run(*arguments); });
