@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <string_view>
@@ -102,9 +103,7 @@ int run(int argc, const char* const* argv) {
   // commands in the documents.
   const bool parse_only = argc > 1 && std::string_view(argv[1]) == "--parse-only";
   if (parse_only) {
-    for (CLI::App* command : app.get_subcommands({})) {
-      command->callback({});
-    }
+    app.parse_complete_callback([] { throw CLI::Success(); });  // all is parsed and checked, no command has begun
   }
   try {
     app.parse(parse_only ? argc - 1 : argc, parse_only ? argv + 1 : argv);
@@ -118,6 +117,8 @@ int run(int argc, const char* const* argv) {
     return report(error);
   } catch (const std::bad_alloc&) {
     return report({ErrorCode::kOutOfMemory, "not enough memory", "use a smaller input, batch or --tile"});
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report({ErrorCode::kIo, error.what(), "check that the path exists, may be read or written, and has room"});
   } catch (const std::exception& error) {
     return report({ErrorCode::kInternal, error.what(),
                    "this is a fault of tempera: please report it with the command"});

@@ -439,7 +439,7 @@ class Flow {
       onnx::write_model(onnx::read_model(options_.model), out_.staging() / "model.onnx");
       return;
     }
-    fs::copy_file(options_.model, out_.staging() / "model.onnx");
+    write_file(out_.staging() / "model.onnx", map_file(options_.model).bytes());
   }
 
   [[nodiscard]] bool has_external_data() const {

@@ -62,8 +62,9 @@ class BadModels(Case):
         nodes = [helper.make_node("Cast", ["x"], ["i"], "cast", to=TensorProto.INT64),
                  helper.make_node("Add", ["x", "i"], ["y"], "mixed")]
         path = save_graph(self.folder / "m.onnx", nodes, {"x": [2]}, {"y": [2]})
+        np.save(self.folder / "x.npy", np.ones(2, np.float32))
         for engine in ("openvino", "torch"):
-            process = run("run", path, arrays(self.folder / "data", 1), "-o", self.folder / "out", "--engine", engine)
+            process = run("run", path, self.folder / "x.npy", "-o", self.folder / "out", "--engine", engine)
             self.assertIn(process.returncode, {3, 4}, process.stderr)
             self.assertIn("mixed", process.stderr)
             self.assertFalse((self.folder / "out").exists())
@@ -81,7 +82,8 @@ class BadModels(Case):
         shape = onnx.numpy_helper.from_array(np.array([1 << 40], np.int64), "shape")
         nodes = [helper.make_node("ConstantOfShape", ["shape"], ["c"], "fill"), helper.make_node("Add", ["x", "c"], ["y"])]
         path = save_graph(self.folder / "m.onnx", nodes, {"x": [1]}, {"y": None}, [shape])
-        for command in (["inspect", path], ["run", path, arrays(self.folder / "data", 1), "-o", self.folder / "out"]):
+        np.save(self.folder / "x.npy", np.ones(1, np.float32))
+        for command in (["inspect", path], ["run", path, self.folder / "x.npy", "-o", self.folder / "out"]):
             process = run_limited(*command)
             self.assertIn(process.returncode, EXIT_CODES, process.stderr)
         self.assertNotEqual(process.returncode, 0)
@@ -115,27 +117,24 @@ class BadModels(Case):
         self.expect_error(run("inspect", path), 3, "bad_model", "'w'", "w.bin")
 
     def test_deep_nesting(self):
-        body = helper.make_graph([helper.make_node("Identity", ["x"], ["y0"])], "b", [], [helper.make_tensor_value_info("y0", TensorProto.FLOAT, [1])])
-        for depth in range(1, 40):
-            node = helper.make_node("If", ["c"], [f"y{depth}"], then_branch=body, else_branch=body)
-            # only one branch nests further: the file stays small
-            other = helper.make_graph([helper.make_node("Identity", ["x"], ["z"])], "o", [], [helper.make_tensor_value_info("z", TensorProto.FLOAT, [1])])
-            node.attribute[1].g.CopyFrom(other)
-            body = helper.make_graph([node], "b", [], [helper.make_tensor_value_info(f"y{depth}", TensorProto.FLOAT, [1])])
-        graph = helper.make_graph(
-            list(body.node), "g",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1]), helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
-            list(body.output),
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-        path = self.folder / "m.onnx"
-        for wraps in range(2):
-            path.write_bytes(model.SerializeToString())
+        """A body in a body and so on, written byte by byte: the libraries refuse to build it."""
+
+        def field(number, payload):
+            size, head = len(payload), b""
+            while size > 127:
+                head += bytes([size & 127 | 128])
+                size >>= 7
+            return bytes([number << 3 | 2]) + head + bytes([size]) + payload
+
+        for depth, codes in ((20, {0, 3}), (3000, {3})):
+            graph = b""
+            for _ in range(depth):
+                graph = field(1, field(4, b"If") + field(5, field(1, b"then_branch") + field(6, graph)))
+            path = self.folder / "m.onnx"
+            path.write_bytes(bytes([1 << 3, 9]) + field(8, field(1, b"") + bytes([2 << 3, 18])) + field(7, graph))
             process = run("inspect", path)
-            self.assertIn(process.returncode, {0, 3}, process.stderr)
-        tail = path.read_bytes()
-        path.write_bytes(tail + b"\x3a" * 4096)  # the field of the graph, opened again and again
-        self.expect_error(run("inspect", path), 3, "bad_model", "m.onnx")
+            self.assertIn(process.returncode, codes, process.stderr)
+        self.expect_error(process, 3, "bad_model", "m.onnx", "nested deeper")
 
 
 class BadInput(Case):
@@ -190,7 +189,7 @@ class BadInput(Case):
         self.expect_error(process, 2, "invalid_argument", "b.npz")
         (data / "c.npz").write_bytes((data / "a.npz").read_bytes()[:100])
         process = run("run", model, data / "c.npz", "-o", self.folder / "out")
-        self.expect_error(process, 6, "io", "c.npz")
+        self.expect_error(process, 2, "invalid_argument", "c.npz", "cut short")
         self.assertFalse((self.folder / "out").exists())
 
     def test_pictures_that_are_bombs_broken_or_none(self):
