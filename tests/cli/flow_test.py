@@ -99,6 +99,24 @@ class Flow(Case):
         want = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
         np.testing.assert_allclose(np.load(rows[0]["file"]), want, rtol=1e-4, atol=1e-5)
 
+    def test_compare_matches_tensors_by_origin(self):
+        model = small_model(self.folder / "m.onnx")
+        other = onnx.shape_inference.infer_shapes(onnx.load(model))
+        for node in other.graph.node:
+            node.input[:] = ["sum_of_both" if name == "qk" else name for name in node.input]
+            node.output[:] = ["sum_of_both" if name == "qk" else name for name in node.output]
+        (info,) = [info for info in other.graph.value_info if info.name == "qk"]
+        info.name = "sum_of_both"
+        info.metadata_props.add(key="tempera.origin", value="qk")
+        (derived,) = [info for info in other.graph.value_info if info.name == "v"]
+        derived.metadata_props.add(key="tempera.derived_from", value="v")
+        onnx.save(other, self.folder / "other.onnx")
+        process = run("compare", model, self.folder / "other.onnx", "--json")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        report = json.loads(process.stdout)
+        self.assertEqual({row["name"] for row in report["tensors"]}, {"c", "q", "k", "qk", "y"})
+        self.assertEqual((report["derived"], report["only_in_first"], report["only_in_second"]), (["v"], [], []))
+
     def test_inspect_counts_parameters_and_flops(self):
         process = run("inspect", small_model(self.folder / "m.onnx"), "--json")
         self.assertEqual(process.returncode, 0, process.stderr)
