@@ -66,7 +66,9 @@ void run_probe(const ProbeArguments& arguments) {
   start = Clock::now();
   (void)session->run(inputs);
   result["first_run_ms"] = ms_since(start);
-  result["peak_bytes"] = engine::resident_memory().peak_bytes;
+  const engine::ResidentMemory memory = engine::resident_memory();
+  result["peak_bytes"] = memory.peak_bytes;
+  result["loaded_bytes"] = memory.now_bytes;
   std::puts(result.dump().c_str());
 }
 
@@ -129,7 +131,7 @@ Probe probe(const std::filesystem::path& model, const std::string& engine,
   if (json.is_discarded()) {
     throw Error(ErrorCode::kEngineFailed, "the process that measures memory gave no answer");
   }
-  return {json.at("peak_bytes"), json.at("baseline_bytes"), json.at("read_ms"), json.at("compile_ms"),
+  return {json.at("peak_bytes"), json.at("baseline_bytes"), json.at("loaded_bytes"), json.at("read_ms"), json.at("compile_ms"),
           json.at("first_run_ms")};
 }
 

@@ -16,6 +16,7 @@ namespace tempera::cli {
 struct Probe {
   std::int64_t peak_bytes = 0;      ///< highest resident size: program, engine, model and one run
   std::int64_t baseline_bytes = 0;  ///< before the model was read
+  std::int64_t loaded_bytes = 0;    ///< resident size after the run: what a server keeps
   double read_ms = 0.0;
   double compile_ms = 0.0;
   double first_run_ms = 0.0;

@@ -27,8 +27,8 @@ class Emitter {
   Emitter(graph::Graph& graph, std::int64_t opset, const EncodedWeight& weight, const std::string& name)
       : graph_(graph), build_(graph, opset, name), weight_(weight), view_(weight.view), name_(name) {}
 
-  ValueId emit(StoredForm form, DataType type) {
-    ValueId value = decoded(form);
+  ValueId emit(const StoredFormat& stored, DataType type) {
+    ValueId value = decoded(stored);
     if (type != DataType::kFloat32) {
       value = cast(value, type);
     }
@@ -37,9 +37,9 @@ class Emitter {
   }
 
  private:
-  ValueId decoded(StoredForm form) {
-    switch (form) {
-      case StoredForm::kDequantize: return dequantize();
+  ValueId decoded(const StoredFormat& stored) {
+    switch (stored.form) {
+      case StoredForm::kDequantize: return dequantize(stored.rows_first);
       case StoredForm::kDequantizeBlocks: return restore(dequantize_blocks());
       case StoredForm::kPacked: return restore(scaled(levels()));
       case StoredForm::kTable: return restore(scaled(looked_up()));
@@ -47,9 +47,9 @@ class Emitter {
     return {};
   }
 
-  // One scale, or one a row: codes lie as the weight does where the rows are one of its axes.
-  ValueId dequantize() {
-    const bool own = view_.has_row_axis() || weight_.block == 0;
+  // One scale, or one a row: codes may lie as the weight does where the rows are one of its axes.
+  ValueId dequantize(bool rows_first) {
+    const bool own = weight_.block == 0 || (view_.has_row_axis() && (view_.is_plain() || !rows_first));
     const ValueId codes = typed_codes(own ? from_rows(view_, weight_.codes) : weight_.codes,
                                       own ? view_.dims : Dims{view_.rows, view_.columns});
     if (weight_.block == 0) {
@@ -170,26 +170,27 @@ class Emitter {
 
 StoredFormat stored_format(const WeightView& view, WeightFormat format, const Granularity& granularity,
                            const QuantizeOptions& options) {
+  const bool rows_first = options.target != Target::kOnnxruntime;
   const bool blocks = granularity.kind == Granularity::Kind::kBlock && granularity.block < view.columns;
   const bool ragged = blocks && view.columns % granularity.block != 0;
   const bool float8 = format == WeightFormat::kFloat8E4M3FN || format == WeightFormat::kFloat8E5M2;
   if (code_book(format).type == DataType::kUndefined) {
-    return {StoredForm::kPacked, 13};
+    return {StoredForm::kPacked, 13, true};
   }
   const bool dequantizes = !ragged || options.target == Target::kOnnxruntime;
   const bool is_new = blocks || format != WeightFormat::kInt8;
   if (!dequantizes || (is_new && options.older_readers)) {
-    return {float8 ? StoredForm::kTable : StoredForm::kPacked, 13};
+    return {float8 ? StoredForm::kTable : StoredForm::kPacked, 13, true};
   }
   if (blocks) {
-    return {StoredForm::kDequantizeBlocks, 21};
+    return {StoredForm::kDequantizeBlocks, 21, true};
   }
-  return {StoredForm::kDequantize, format == WeightFormat::kInt4 ? 21 : float8 ? 19 : 13};
+  return {StoredForm::kDequantize, format == WeightFormat::kInt4 ? 21 : float8 ? 19 : 13, rows_first};
 }
 
-graph::ValueId emit_weight(graph::Graph& graph, std::int64_t opset, const EncodedWeight& weight, StoredForm form,
-                           DataType type, const std::string& name) {
-  return Emitter(graph, opset, weight, name).emit(form, type);
+graph::ValueId emit_weight(graph::Graph& graph, std::int64_t opset, const EncodedWeight& weight,
+                           const StoredFormat& stored, DataType type, const std::string& name) {
+  return Emitter(graph, opset, weight, name).emit(stored, type);
 }
 
 }  // namespace tempera::compress

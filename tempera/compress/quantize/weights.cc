@@ -227,7 +227,7 @@ LayerRecord WeightWriter::write(const Layer& layer, const LayerFormat& format, c
     const EncodedWeight encoded =
         encode_weight(view, to_rows(view, values), format.weights, format.granularity, encode);
     const StoredFormat stored = stored_format(view, format.weights, format.granularity, options_);
-    decoded = emit_weight(graph, model_.opset(), encoded, stored.form, weight.type(), name);
+    decoded = emit_weight(graph, model_.opset(), encoded, stored, weight.type(), name);
     record.weight_relative_l2 = encoded.relative_l2;
     record.bytes_after = encoded.bytes();
   }

@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "tempera/base/error.h"
+#include "tempera/cli/command.h"
+#include "tempera/cli/probe.h"
+#include "tempera/cli/shared_options.h"
+#include "tempera/cli/versions.h"
+#include "tempera/optimize/quantize_model.h"
+
+namespace tempera::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct QuantizeArguments {
+  std::shared_ptr<SharedOptions> shared;
+  std::string model;
+  std::string scheme;
+  std::int64_t block = -1;  // -1: the scheme's own
+  bool per_tensor = false;
+  bool weights_only = false;
+  bool older_readers = false;
+  bool dry_run = false;
+  std::string rounding = "auto";
+  std::vector<std::string> keep_float;
+  std::vector<std::string> data;
+  std::string recipe;
+  std::string out;
+  bool force = false;
+  std::string max_loss;
+  std::string min;
+  std::int64_t pairs = 30;
+  double seconds = 120;
+  int workers = 0;
+};
+
+compress::LayerFormat format_of(const QuantizeArguments& arguments) {
+  using compress::WeightFormat;
+  compress::LayerFormat format;
+  const std::optional<WeightFormat> weights = compress::weight_format_from_string(arguments.scheme);
+  if (!weights.has_value() || *weights == WeightFormat::kFloat) {
+    throw Error(ErrorCode::kInvalidArgument,
+                unknown_name("scheme", arguments.scheme,
+                             {"int8", "int4", "int2", "ternary", "binary", "fp8", "fp8-e5m2", "fp16", "bf16"}));
+  }
+  format.weights = *weights;
+  const bool has_integer_products = *weights == WeightFormat::kInt8 || *weights == WeightFormat::kFloat8E4M3FN;
+  if (has_integer_products && !arguments.weights_only) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("scheme {} quantises weights alone so far: say --weights-only", arguments.scheme),
+                "tempera optimize --data DIR finds int8 activations");
+  }
+  const bool narrow = *weights == WeightFormat::kInt4 || *weights == WeightFormat::kInt2 ||
+                      *weights == WeightFormat::kTernary || *weights == WeightFormat::kBinary;
+  if (arguments.per_tensor) {
+    format.granularity.kind = compress::Granularity::Kind::kTensor;
+  } else if (const std::int64_t block = arguments.block >= 0 ? arguments.block : narrow ? 64 : 0; block > 0) {
+    format.granularity = {compress::Granularity::Kind::kBlock, block};
+  }
+  return format;
+}
+
+optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments, const std::string& command) {
+  optimize::QuantizeModelOptions options;
+  options.model = arguments.model;
+  for (const std::string& path : arguments.data) {
+    if (path != "random") {
+      options.data.emplace_back(path);
+    }
+  }
+  options.recipe = arguments.recipe;
+  options.out = arguments.out;
+  options.force = arguments.force;
+  options.engine = arguments.shared->engine;
+  options.device = arguments.shared->device;
+  if (!arguments.shared->precision.empty()) {
+    options.precision = compile_options(*arguments.shared).precision;
+  }
+  options.threads = arguments.shared->threads;
+  options.format = format_of(arguments);
+  options.float_layers = arguments.keep_float;
+  options.quantize.target = compress::target_from_string(arguments.shared->target).value();
+  options.rounding = arguments.rounding == "gptq"      ? optimize::Rounding::kGptq
+                     : arguments.rounding == "nearest" ? optimize::Rounding::kNearest
+                                                       : optimize::Rounding::kAuto;
+  options.quantize.older_readers = arguments.older_readers;
+  if (!arguments.min.empty()) {
+    options.budget = quality::LossBudget::parse_min(arguments.min);
+  } else if (!arguments.max_loss.empty()) {
+    options.budget = quality::LossBudget::parse_max_loss(arguments.max_loss);
+  }
+  options.pairs = arguments.pairs;
+  options.max_seconds = arguments.seconds;
+  options.seed = arguments.shared->seed;
+  options.workers = arguments.workers;
+  options.command = command;
+  options.versions = versions();
+  options.probe_memory = [engine = options.engine](const std::filesystem::path& model,
+                                                   const engine::CompileOptions& compile) {
+    const Probe result = probe(model, engine, compile);
+    return optimize::MemoryUse{result.peak_bytes, result.loaded_bytes};
+  };
+  return options;
+}
+
+void print_forecast(const optimize::QuantizeForecast& forecast, bool json) {
+  if (json) {
+    Json layers = Json::array();
+    for (const report::LayerRecord& layer : forecast.layers) {
+      layers.push_back({{"layer", layer.layer},
+                        {"op_type", layer.op_type},
+                        {"format", layer.format},
+                        {"bytes_before", layer.bytes_before},
+                        {"bytes_after", layer.bytes_after}});
+    }
+    const Json result = {{"dry_run", true},
+                         {"bytes_before", forecast.bytes_before},
+                         {"bytes_after", forecast.bytes_after},
+                         {"encode_seconds", forecast.encode_seconds},
+                         {"opset", forecast.opset},
+                         {"layers", layers}};
+    std::puts(result.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    return;
+  }
+  for (const report::LayerRecord& layer : forecast.layers) {
+    fmt::print("  {:<48} {:<14} {:<12} {:>9} -> {:>9}\n", layer.layer, layer.op_type, layer.format,
+               report::human_bytes(layer.bytes_before), report::human_bytes(layer.bytes_after));
+  }
+  fmt::print("expected: {} -> {} ({:.1f} %) in {} layers, opset {}; encoding takes about {:.1f} s. Nothing was written\n",
+             report::human_bytes(forecast.bytes_before), report::human_bytes(forecast.bytes_after),
+             100.0 * static_cast<double>(forecast.bytes_after) / static_cast<double>(std::max<std::int64_t>(forecast.bytes_before, 1)),
+             forecast.layers.size(), forecast.opset, forecast.encode_seconds);
+}
+
+void run_quantize(const QuantizeArguments& arguments) {
+  std::string command = fmt::format("tempera quantize {} --scheme {}", arguments.model, arguments.scheme);
+  for (const std::string& path : arguments.data) {
+    command += " --data " + path;
+  }
+  if (arguments.block >= 0) {
+    command += fmt::format(" --block {}", arguments.block);
+  }
+  command += fmt::format(" --target {} -o {}", arguments.shared->target, arguments.out);
+  const optimize::QuantizeModelOptions options = options_of(arguments, command);
+  Terminal terminal(*arguments.shared);
+  const Host host = terminal.host();
+  if (arguments.dry_run) {
+    print_forecast(optimize::forecast_quantize(options, host), arguments.shared->json);
+    return;
+  }
+  if (arguments.out.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "no folder for the result was given",
+                "-o OUT, or --dry-run to see what would be done");
+  }
+  const report::Report report = optimize::quantize_model(options, host);
+  const std::string text =
+      arguments.shared->json ? report::to_json(report) : report::to_table(report, color_on_stdout());
+  std::fputs(text.c_str(), stdout);
+  if (!arguments.shared->json) {
+    std::printf("wrote %s: model.onnx, model.recipe.toml, report.json, report.html\n", arguments.out.c_str());
+  }
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& app) {
+  const auto arguments = std::make_shared<QuantizeArguments>();
+  app.add_option("model", arguments->model, "the ONNX model")->required();
+  app.add_option("--scheme", arguments->scheme,
+                 "how weights are stored: int8, int4, int2, ternary, binary, fp8, fp8-e5m2, fp16, bf16")
+      ->required();
+  app.add_flag("--weights-only", arguments->weights_only, "leave activations in float (the only way of schemes below 8 bits)");
+  app.add_option("--block", arguments->block,
+                 "weights that share a scale; 0: one for each output channel (default: 64 below 8 bits, else 0)")
+      ->check(CLI::Range(0, 65536));
+  app.add_flag("--per-tensor", arguments->per_tensor, "one scale for each weight");
+  app.add_option("--rounding", arguments->rounding,
+                 "how codes are chosen: nearest; gptq (by the layers' outputs on the data); auto: with data and at most 4 bits "
+                 "both are measured")
+      ->check(CLI::IsMember({"auto", "nearest", "gptq"}))
+      ->capture_default_str();
+  app.add_option("--keep-float", arguments->keep_float, "leave this layer as it is; may be repeated (names: --dry-run)")
+      ->take_all();
+  app.add_flag("--older-readers", arguments->older_readers,
+               "int4 and fp8 as packed bytes that any reader of opset 13 unpacks");
+  app.add_flag("--dry-run", arguments->dry_run, "print expected sizes, layers and time, and write nothing");
+  app.add_option("--data", arguments->data,
+                 "files and folders of real inputs to measure the loss on (default: made-up inputs, UNVERIFIED)");
+  app.add_option("-o,--out", arguments->out,
+                 "folder for the result: model.onnx, model.recipe.toml, report.json, report.html");
+  app.add_option("--recipe", arguments->recipe,
+                 "how to feed the model and judge its outputs (default: MODEL.recipe.toml, else a guess)");
+  app.add_option("--max-loss", arguments->max_loss,
+                 "write nothing and fail when more is lost: '5%' relative, or in the metric's own unit as '0.2dB'");
+  app.add_option("--min", arguments->min, "instead: the least the metric or fidelity must reach, as '35dB'");
+  app.add_option("--pairs", arguments->pairs, "interleaved pairs of timing")
+      ->check(CLI::Range(5, 100000))
+      ->capture_default_str();
+  app.add_option("--seconds", arguments->seconds, "most time spent on measuring latency")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--workers", arguments->workers, "threads that read data (default: min(8, cores))")
+      ->check(CLI::Range(0, 256));
+  app.add_flag("--force", arguments->force, "write into a folder that holds other files");
+  arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kTargetOption);
+  app.footer("Example: tempera quantize efficientnet_lite0.onnx --scheme int4 --data photos/ -o small");
+  app.callback([arguments] { run_quantize(*arguments); });
+}
+
+}  // namespace tempera::cli

@@ -1,0 +1,400 @@
+#include "tempera/optimize/quantize_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "tempera/base/error.h"
+#include "tempera/base/file.h"
+#include "tempera/base/output_folder.h"
+#include "tempera/compress/quantize/encode.h"
+#include "tempera/compress/quantize/hessians.h"
+#include "tempera/compress/quantize/layers.h"
+#include "tempera/compress/quantize/weights.h"
+#include "tempera/data/prefetch.h"
+#include "tempera/engine/engines.h"
+#include "tempera/engine/torch/torch_engine.h"
+#include "tempera/onnx/infer.h"
+#include "tempera/onnx/read.h"
+#include "tempera/onnx/write.h"
+#include "tempera/optimize/candidate.h"
+#include "tempera/optimize/fill_report.h"
+#include "tempera/optimize/losses.h"
+#include "tempera/optimize/reference.h"
+#include "tempera/optimize/subject.h"
+
+namespace tempera::optimize {
+namespace {
+
+namespace fs = std::filesystem;
+using engine::Precision;
+
+constexpr double kKeptSmall = 0.5;  // of the bytes saved on disk: an engine keeps weights as stored, or unpacks them all
+constexpr std::size_t kTimedSamples = 4;
+// 4096 vectors: twice the largest factorised block, so that second moments have full rank.
+constexpr std::size_t kHessianSamples = 16;
+constexpr std::int64_t kVectorsASample = 256;
+
+bool is_weight_only(const compress::LayerFormat& format) {
+  return format.activations == compress::ActivationFormat::kFloat;
+}
+
+compress::QuantizationPlan plan_for(const std::vector<compress::Layer>& layers, const QuantizeModelOptions& options) {
+  std::vector<std::string> names;
+  compress::QuantizationPlan plan;
+  for (const compress::Layer& layer : layers) {
+    names.push_back(layer.name);
+    if (layer.has_weight() || !is_weight_only(options.format)) {
+      plan.emplace(layer.name, options.format);
+    }
+  }
+  for (const std::string& name : options.float_layers) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      throw Error(ErrorCode::kInvalidArgument, unknown_name("layer", name, names));
+    }
+    plan.erase(name);
+  }
+  return plan;
+}
+
+report::LayerRecord record_of(const compress::LayerRecord& layer) {
+  report::LayerRecord record;
+  record.layer = layer.layer;
+  record.op_type = layer.op_type;
+  record.format = layer.format.to_string();
+  record.reason = layer.why;
+  record.weight_error = layer.weight_relative_l2;
+  record.bytes_before = layer.bytes_before;
+  record.bytes_after = layer.bytes_after;
+  return record;
+}
+
+// The header and the rows of a report are those of `optimize`.
+OptimizeOptions report_options(const QuantizeModelOptions& options) {
+  OptimizeOptions made;
+  made.model = options.model;
+  made.data = options.data;
+  made.random_data = true;
+  made.out = options.out;
+  made.engine = options.engine;
+  made.device = options.device;
+  made.precision = options.precision;
+  made.threads = options.threads;
+  made.budget = options.budget.value_or(quality::LossBudget{});
+  made.pairs = options.pairs;
+  made.seed = options.seed;
+  made.command = options.command;
+  made.versions = options.versions;
+  return made;
+}
+
+class Flow {
+ public:
+  Flow(const QuantizeModelOptions& options, const Host& host)
+      : options_(options), host_(host), out_(options.out, options.force), engine_(engine::make_engine(options.engine)) {}
+
+  report::Report run() {
+    out_.refuse_input(options_.model);
+    read_subject();
+    engine::CompileOptions exact = compile_;
+    exact.precision = Precision::kFloat32;
+    exact.exact = true;
+    reference_ = open_reference(subject_, *engine_, options_.engine, exact, workers_, host_);
+    report_.notes.insert(report_.notes.end(), reference_.notes.begin(), reference_.notes.end());
+    write_quantized();
+    measure_written_file();
+    measure_memory();
+    fill_report();
+    out_.commit({"model.onnx", "model.onnx.data", "model.recipe.toml", "report.json", "report.html"});
+    return std::move(report_);
+  }
+
+ private:
+  void read_subject() {
+    SubjectOptions subject;
+    subject.model = options_.model;
+    subject.data = options_.data;
+    subject.recipe = options_.recipe;
+    subject.seed = options_.seed;
+    subject.workers = options_.workers;
+    subject_ = load_subject(subject, host_);
+    workers_ = options_.workers > 0 ? options_.workers : data::default_workers();
+    compile_.device = options_.device;
+    compile_.precision = options_.precision.value_or(
+        engine::precision_from_string(subject_.recipe.deploy.precision).value_or(Precision::kFloat32));
+    compile_.threads = options_.threads > 0 ? options_.threads : subject_.recipe.deploy.threads;
+    compile_.input_shapes = subject_.input_shapes;
+    compile_.properties = subject_.recipe.deploy.properties;
+  }
+
+  void write_quantized() {
+    const compress::Quantized quantized = quantized_model();
+    for (const compress::LayerRecord& layer : quantized.layers) {
+      if (layer.bytes_before > 0 || !layer.why.empty()) {
+        report_.layers.push_back(record_of(layer));
+      }
+    }
+    if (quantized.model.opset() != subject_.model.opset()) {
+      report_.notes.push_back(fmt::format("the file's opset rose from {} to {}, which the format needs",
+                                          subject_.model.opset(), quantized.model.opset()));
+    }
+    onnx::write_model(quantized.model, out_.staging() / "model.onnx");
+    data::Recipe recipe = subject_.recipe;
+    recipe.deploy.engine = options_.engine;
+    recipe.deploy.device = options_.device;
+    recipe.deploy.precision = std::string(engine::to_string(compile_.precision));
+    recipe.deploy.threads = compile_.threads;
+    data::write_recipe(out_.staging() / "model.recipe.toml", recipe);
+  }
+
+  compress::Quantized quantized_model() {
+    const std::vector<compress::Layer> layers = compress::find_layers(subject_.model.graph);
+    const auto plan = plan_for(layers, options_);
+    const auto quantize = [&](const compress::Hessians* hessians) {
+      compress::QuantizeOptions settings = options_.quantize;
+      settings.hessians = hessians;
+      host_.progress.begin("quantising", 0);
+      return compress::quantize(subject_.model, plan, nullptr, settings);
+    };
+    const bool narrow = compress::has_scales(options_.format.weights) && compress::code_book(options_.format.weights).bits <= 4;
+    const bool by_outputs = options_.rounding == Rounding::kGptq ||
+                            (options_.rounding == Rounding::kAuto && narrow && !subject_.random_data);
+    if (!by_outputs) {
+      return quantize(nullptr);
+    }
+    const compress::Hessians hessians = collect_hessians(layers, plan);
+    compress::Quantized gptq = quantize(&hessians);
+    if (options_.rounding == Rounding::kGptq) {
+      report_.notes.push_back("codes were chosen by GPTQ");
+      return gptq;
+    }
+    compress::Quantized nearest = quantize(nullptr);
+    const double gptq_loss = search_loss(gptq.model);
+    const double nearest_loss = search_loss(nearest.model);
+    const bool better = gptq_loss < nearest_loss;
+    report_.notes.push_back(fmt::format("codes chosen by {}: relative L2 of the worst output on the search part {:.3g} by GPTQ, "
+                                        "{:.3g} by rounding",
+                                        better ? "GPTQ" : "rounding", gptq_loss, nearest_loss));
+    return better ? std::move(gptq) : std::move(nearest);
+  }
+
+  // Second moments of the layers' inputs, from the interpreter, which shows inner values as they are made.
+  compress::Hessians collect_hessians(const std::vector<compress::Layer>& layers, const compress::QuantizationPlan& plan) {
+    std::vector<compress::Layer> planned;
+    std::copy_if(layers.begin(), layers.end(), std::back_inserter(planned),
+                 [&](const compress::Layer& layer) { return plan.find(layer.name) != plan.end(); });
+    compress::HessianCollector collector(subject_.model.graph, planned, kVectorsASample, options_.seed);
+    engine::CompileOptions exact = compile_;
+    exact.device = "cpu";
+    exact.precision = Precision::kFloat32;
+    exact.exact = true;
+    const std::unique_ptr<engine::TorchSession> session = engine::make_torch_engine()->compile_torch(subject_.model, exact);
+    session->set_observer([&](std::string_view name, const graph::Tensor& tensor) { collector.add(name, tensor); });
+    const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.calibrate, kHessianSamples);
+    host_.progress.begin("collecting second moments", static_cast<std::int64_t>(samples.size()));
+    for (const std::vector<graph::Tensor>& inputs : input_sets(subject_, samples, *session)) {
+      host_.cancel.throw_if_cancelled();
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        collector.add(session->inputs()[i].name, inputs[i]);
+      }
+      (void)session->run(inputs);
+      host_.progress.advance();
+    }
+    host_.progress.end();
+    return collector.take();
+  }
+
+  // Relative L2 of the worst output, mean over the search part.
+  double search_loss(const graph::Model& model) {
+    const std::unique_ptr<engine::Session> session = engine_->compile(model, compile_);
+    const auto losses =
+        measure_losses(subject_, *reference_.session, {{"candidate", session.get()}}, subject_.split.search, workers_, host_).front();
+    return worst_relative_l2(losses);
+  }
+
+  // What was written is loaded afresh and runs beside the original, with the options that both would ship with.
+  void measure_written_file() {
+    original_.name = fmt::format("original {}", engine::to_string(compile_.precision));
+    original_.model = std::make_shared<const graph::Model>(subject_.model);
+    shipped_.name = fmt::format("as written ({}, {})", options_.format.to_string(), engine::to_string(compile_.precision));
+    shipped_.model = std::make_shared<const graph::Model>(onnx::read_model(out_.staging() / "model.onnx"));
+    shipped_.rewritten = true;
+    const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.verify, kTimedSamples);
+    for (Candidate* candidate : {&original_, &shipped_}) {
+      candidate->options = compile_;
+      host_.progress.begin("compiling " + candidate->name, 0);
+      prepare(*candidate, *engine_, subject_, samples);
+      if (candidate->session == nullptr) {
+        throw Error(ErrorCode::kEngineFailed,
+                    fmt::format("{} does not run in {}: {}", candidate->name, options_.engine, candidate->failure),
+                    fmt::format("tempera inspect {}", options_.model.string()));
+      }
+    }
+    const std::vector<Contender> contenders = {{original_.name, original_.session.get()},
+                                               {shipped_.name, shipped_.session.get()}};
+    const auto losses =
+        measure_losses(subject_, *reference_.session, contenders, subject_.split.verify, workers_, host_);
+    original_.losses = losses[0];
+    shipped_.losses = losses[1];
+    judge_loss();
+    engine::TimingOptions timing;
+    timing.pairs = options_.pairs;
+    timing.max_seconds = options_.max_seconds;
+    time_candidates({&original_, &shipped_}, subject_, samples, timing, host_);
+  }
+
+  void judge_loss() {
+    const quality::LossBudget any{quality::LossBudget::Kind::kRelative, std::numeric_limits<double>::infinity(), ""};
+    original_.verdict = quality::judge(options_.budget.value_or(any), original_.losses);
+    shipped_.verdict = quality::judge(options_.budget.value_or(any), shipped_.losses);
+    if (options_.budget.has_value() && !shipped_.verdict.within) {
+      throw Error(ErrorCode::kLossBudget,
+                  fmt::format("{} loses too much: {}", options_.format.to_string(), shipped_.verdict.text),
+                  "a wider format, smaller blocks, or --keep-float for the layers that lose most");
+    }
+  }
+
+  // Weights that are stored small help in memory only where the engine keeps them so.
+  void measure_memory() {
+    if (!options_.probe_memory) {
+      return;
+    }
+    host_.progress.begin("measuring memory", 0);
+    before_ = options_.probe_memory(options_.model, compile_);
+    after_ = options_.probe_memory(out_.staging() / "model.onnx", compile_);
+    std::int64_t saved_on_disk = 0;
+    for (const report::LayerRecord& layer : report_.layers) {
+      saved_on_disk += layer.bytes_before - layer.bytes_after;
+    }
+    if (saved_on_disk == 0) {
+      return;
+    }
+    const bool smaller = static_cast<double>(before_.loaded_bytes - after_.loaded_bytes) >
+                         kKeptSmall * static_cast<double>(saved_on_disk);
+    const std::string sizes = fmt::format("{} once loaded and run, {} before", report::human_bytes(after_.loaded_bytes),
+                                          report::human_bytes(before_.loaded_bytes));
+    report_.notes.push_back(smaller ? fmt::format("smaller in memory too: {}", sizes)
+                                    : fmt::format("smaller on disk only: {} unpacks the weights ({})", options_.engine, sizes));
+  }
+
+  void fill_report() {
+    const OptimizeOptions header = report_options(options_);
+    fill_header(report_, header, subject_);
+    report_.settings["format"] = options_.format.to_string();
+    report_.settings["target"] = std::string(compress::to_string(options_.quantize.target));
+    report_.settings["max loss"] = options_.budget ? options_.budget->to_string() : "any";
+    std::vector<Candidate> candidates;
+    candidates.push_back(std::move(original_));
+    fill_results(report_, header, subject_, *engine_, candidates, 0, shipped_, out_.staging() / "model.onnx", host_);
+    report_.nodes.clear();  // of the original alone
+    report_.changed = true;
+    report::Candidate& before = report_.candidates.front();
+    report::Candidate& after = report_.candidates.back();
+    before.verdict = "the reference";
+    after.verdict = options_.budget ? "verified: " + shipped_.verdict.text
+                                    : fmt::format("{} of output '{}' is {:.3g}%; no budget was given",
+                                                  shipped_.verdict.measured, shipped_.verdict.output,
+                                                  100.0 * shipped_.verdict.loss);
+    before.chosen = false;
+    before.peak_memory_bytes = before_.peak_bytes;
+    after.peak_memory_bytes = after_.peak_bytes;
+    const quality::OutputLoss& worst = *std::max_element(
+        shipped_.losses.begin(), shipped_.losses.end(),
+        [](const auto& a, const auto& b) { return a.relative_l2 < b.relative_l2; });
+    report_.summary = fmt::format(
+        "{:.1f} % of the original's size ({} instead of {}) in {}; {:.2f} ms a run instead of {:.2f}; output '{}' differs by "
+        "{:.2g} (relative L2, mean of {} samples{}).",
+        100.0 * static_cast<double>(after.file_bytes) / static_cast<double>(before.file_bytes),
+        report::human_bytes(after.file_bytes), report::human_bytes(before.file_bytes), options_.format.to_string(),
+        after.latency.median_ms, before.latency.median_ms, worst.output, worst.relative_l2, subject_.split.verify.size(),
+        subject_.random_data ? ", made up: UNVERIFIED" : "");
+    if (!subject_.random_data && !subject_.split.sufficient) {
+      report_.notes.push_back("insufficient data: " + subject_.split.reason + "; quality figures are no claim");
+    }
+    write_text_file(out_.staging() / "report.json", report::to_json(report_));
+    write_text_file(out_.staging() / "report.html", report::to_html(report_));
+  }
+
+  const QuantizeModelOptions& options_;
+  const Host& host_;
+  OutputFolder out_;
+  std::unique_ptr<engine::Engine> engine_;
+  Subject subject_;
+  engine::CompileOptions compile_;
+  int workers_ = 1;
+  Reference reference_;
+  Candidate original_;
+  Candidate shipped_;
+  MemoryUse before_;
+  MemoryUse after_;
+  report::Report report_;
+};
+
+// Seconds to encode one element, from at most 2^18 made-up ones in rows as long as those of the layer.
+double seconds_an_element(const graph::Graph& graph, const compress::Layer& layer, const compress::LayerFormat& format) {
+  const compress::WeightView view = compress::view_of(layer, graph.constant(layer.weight)->dims());
+  compress::WeightView part = view;
+  part.rows = std::clamp<std::int64_t>((std::int64_t{1} << 18) / std::max<std::int64_t>(view.columns, 1), 1, view.rows);
+  part.dims = {part.rows, part.columns};
+  part.perm = {0, 1};
+  std::vector<float> values(static_cast<std::size_t>(part.rows * part.columns));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i * 2654435761U % 2048) / 1024.0F - 1.0F;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  (void)compress::encode_weight(part, values, format.weights, format.granularity);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
+         static_cast<double>(values.size());
+}
+
+}  // namespace
+
+report::Report quantize_model(const QuantizeModelOptions& options, const Host& host) { return Flow(options, host).run(); }
+
+QuantizeForecast forecast_quantize(const QuantizeModelOptions& options, const Host& host) {
+  host.progress.begin("reading the model", 0);
+  graph::Model model = onnx::read_model(options.model);
+  onnx::infer_types(model);
+  const std::vector<compress::Layer> layers = compress::find_layers(model.graph);
+  const compress::QuantizationPlan plan = plan_for(layers, options);
+  QuantizeForecast forecast;
+  forecast.opset = model.opset();
+  forecast.bytes_before = graph::weight_size(model.graph).bytes;
+  forecast.bytes_after = forecast.bytes_before;
+  std::set<graph::ValueId> counted;
+  std::int64_t elements = 0;
+  const compress::Layer* largest = nullptr;
+  for (const compress::Layer& layer : layers) {
+    if (!layer.has_weight() || !counted.insert(layer.weight).second) {
+      continue;
+    }
+    const graph::Tensor weight = *model.graph.constant(layer.weight);
+    const auto planned = plan.find(layer.name);
+    const compress::LayerFormat format = planned == plan.end() ? compress::LayerFormat{} : planned->second;
+    report::LayerRecord record;
+    record.layer = layer.name;
+    record.op_type = layer.op_type;
+    record.format = format.to_string();
+    record.bytes_before = static_cast<std::int64_t>(weight.bytes().size());
+    record.bytes_after = compress::stored_bytes(model.graph, layer, format);
+    forecast.bytes_after += record.bytes_after - record.bytes_before;
+    forecast.opset = std::max(forecast.opset, compress::opset_for(model.graph, layer, format, options.quantize));
+    if (compress::has_scales(format.weights)) {
+      elements += weight.size();
+      if (largest == nullptr || weight.size() > model.graph.constant(largest->weight)->size()) {
+        largest = &layer;
+      }
+    }
+    forecast.layers.push_back(std::move(record));
+  }
+  if (largest != nullptr) {
+    forecast.encode_seconds = static_cast<double>(elements) * seconds_an_element(model.graph, *largest, options.format);
+  }
+  host.progress.end();
+  return forecast;
+}
+
+}  // namespace tempera::optimize
