@@ -24,6 +24,7 @@ constexpr Command kCommands[] = {
     {"run", "run a model on files and write its outputs", add_run},
     {"sensitivity", "show which layers cost how much in which number format", add_sensitivity},
     {"inspect", "operators, parameters, FLOPs, shapes, and what each engine supports", add_inspect},
+    {"calibrate", "ranges of activations over data, for quantising", add_calibrate},
     {"compare", "same inputs through two models or engines: where do they differ", add_compare},
     {"bench", "latency, throughput, memory and load time, against the machine's ceilings", add_bench},
     {"doctor", "what is installed and what this CPU can do", add_doctor},

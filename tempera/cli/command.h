@@ -22,6 +22,7 @@ struct Command {
 [[nodiscard]] std::span<const Command> commands();
 
 void add_bench(CLI::App& app);
+void add_calibrate(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_doctor(CLI::App& app);

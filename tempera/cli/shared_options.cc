@@ -52,7 +52,7 @@ std::shared_ptr<SharedOptions> add_shared_options(CLI::App& app, unsigned set) {
         ->group(group);
   }
   if ((set & kCacheOption) != 0) {
-    app.add_option("--cache-dir", options->cache_dir, "folder for compiled models (default: none)")
+    app.add_option("--cache-dir", options->cache_dir, "folder for compiled models and calibrations (default: none)")
         ->group(group);
   }
   app.add_flag("--strict", options->strict, "treat every fallback and skipped part as an error")

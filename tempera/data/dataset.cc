@@ -54,6 +54,15 @@ std::vector<Input> inputs_of(const Recipe& recipe, const graph::Graph& graph) {
   return inputs;
 }
 
+/// A random input of one sample; the timestep of [calibrate] from the sample's own part of its range.
+Tensor random_input(const Recipe& recipe, const Input& input, const graph::Dims* shape, std::uint64_t seed,
+                    std::uint64_t draw, const Strata& strata, std::size_t sample) {
+  const auto& source = std::get<RandomSource>(input.source);
+  return input.value.name == recipe.calibrate.timestep
+             ? make_stratified(source, input.value, shape, seed, draw, strata, sample)
+             : make_random(source, input.value, shape, seed, draw);
+}
+
 enum class FileKind : std::uint8_t { kPicture, kNpy, kNpz };
 
 std::optional<FileKind> kind_of(const fs::path& path) {
@@ -205,6 +214,7 @@ class FileDataset final : public Dataset {
         throw;
       }
     }
+    strata_ = Strata(samples_.size(), options.seed);
   }
 
   [[nodiscard]] const std::vector<SampleInfo>& samples() const override { return samples_; }
@@ -363,8 +373,7 @@ class FileDataset final : public Dataset {
     if (const auto* constant = std::get_if<ConstantSource>(&input.source)) {
       return make_constant(*constant, input.value, shape);
     }
-    return make_random(std::get<RandomSource>(input.source), input.value, shape, options_.seed,
-                       draw_number(sample, number));
+    return random_input(recipe_, input, shape, options_.seed, draw_number(sample, number), strata_, sample);
   }
 
   [[nodiscard]] Tensor checked(Tensor tensor, const Value& value, Rounding rounding,
@@ -480,6 +489,7 @@ class FileDataset final : public Dataset {
   std::vector<SampleInfo> samples_;
   std::vector<Source> sources_;
   ArrayCache cache_;
+  Strata strata_;
 };
 
 /// Samples that need no files.
@@ -492,6 +502,7 @@ class MadeDataset final : public Dataset {
       sources_.push_back({name, sha256(fmt::format("tempera seed {} sample {}", options.seed, i))});
       samples_.push_back({name, static_cast<std::size_t>(i)});
     }
+    strata_ = Strata(samples_.size(), options.seed);
   }
 
   [[nodiscard]] const std::vector<SampleInfo>& samples() const override { return samples_; }
@@ -506,8 +517,8 @@ class MadeDataset final : public Dataset {
       const std::uint64_t draw = draw_number(index, i);
       if (const auto* constant = std::get_if<ConstantSource>(&input.source)) {
         sample.inputs.push_back(make_constant(*constant, input.value, shape));
-      } else if (const auto* random = std::get_if<RandomSource>(&input.source)) {
-        sample.inputs.push_back(make_random(*random, input.value, shape, options_.seed, draw));
+      } else if (std::holds_alternative<RandomSource>(input.source)) {
+        sample.inputs.push_back(random_input(recipe_, input, shape, options_.seed, draw, strata_, index));
       } else {
         sample.inputs.push_back(make_stand_in(recipe_, input.value, options_.seed, draw));
       }
@@ -521,6 +532,7 @@ class MadeDataset final : public Dataset {
   std::vector<Input> inputs_;
   std::vector<SampleInfo> samples_;
   std::vector<Source> sources_;
+  Strata strata_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tempera/data/dataset.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -321,6 +322,48 @@ TEST_F(DatasetTest, RandomSamplesAreSeededAndFollowTheRecipe) {
   EXPECT_FALSE(sample.inputs[2].same_bytes(dataset->load(2).inputs[2]));
   options.seed = 5;
   EXPECT_FALSE(sample.inputs[2].same_bytes(random_dataset(recipe, graph, options)->load(1).inputs[2]));
+}
+
+TEST_F(DatasetTest, RandomTimestepsFallIntoEqualPartsOfTheirRangeOnceEach) {
+  const graph::Graph graph = make_graph({{"x", ValueType::tensor(DataType::kFloat32, Shape{1, 4})},
+                                         {"t", ValueType::tensor(DataType::kInt64, Shape{1})},
+                                         {"sigma", ValueType::tensor(DataType::kFloat32, Shape{1})}});
+  const std::string inputs =
+      "version = 1\n[input.x]\nkind = \"random\"\n[input.t]\nkind = \"random\"\ndistribution = \"uniform\"\n"
+      "low = 0\nhigh = 999\n[input.sigma]\nkind = \"random\"\ndistribution = \"uniform\"\nlow = 2\nhigh = 4\n";
+  DatasetOptions options;
+  options.random_samples = 20;
+  options.seed = 5;
+  const auto first_of_each = [&](const Recipe& recipe, std::size_t input) {
+    const auto dataset = random_dataset(recipe, graph, options);
+    std::vector<double> values;
+    for (std::size_t i = 0; i < 20; ++i) {
+      values.push_back(graph::to_doubles(dataset->load(i).inputs[input])[0]);
+    }
+    return values;
+  };
+  for (const std::uint64_t seed : {5U, 6U}) {
+    options.seed = seed;
+    std::vector<double> t = first_of_each(parse_recipe(inputs + "[calibrate]\ntimestep = \"t\"\n"), 1);
+    EXPECT_FALSE(std::is_sorted(t.begin(), t.end()));
+    std::sort(t.begin(), t.end());
+    std::vector<double> sigma = first_of_each(parse_recipe(inputs + "[calibrate]\ntimestep = \"sigma\"\n"), 2);
+    std::sort(sigma.begin(), sigma.end());
+    for (std::size_t i = 0; i < 20; ++i) {
+      EXPECT_GE(t[i], 50.0 * static_cast<double>(i));
+      EXPECT_LT(t[i], 50.0 * static_cast<double>(i + 1));
+      EXPECT_GE(sigma[i], 2.0 + 0.1 * static_cast<double>(i) - 1e-6);
+      EXPECT_LT(sigma[i], 2.0 + 0.1 * static_cast<double>(i + 1) + 1e-6);
+    }
+  }
+  const Recipe plain = parse_recipe(inputs);
+  const Recipe stratified = parse_recipe(inputs + "[calibrate]\ntimestep = \"t\"\n");
+  EXPECT_NE(first_of_each(plain, 1), first_of_each(stratified, 1));
+  EXPECT_EQ(first_of_each(plain, 2), first_of_each(stratified, 2));
+  EXPECT_EQ(first_of_each(stratified, 1), first_of_each(stratified, 1));
+  EXPECT_THROW(check_recipe(parse_recipe(inputs + "[calibrate]\ntimestep = \"x\"\n"), graph), Error);
+  EXPECT_THROW(check_recipe(parse_recipe(inputs + "[calibrate]\ntimestep = \"q\"\n"), graph), Error);
+  EXPECT_NO_THROW(check_recipe(stratified, graph));
 }
 
 TEST_F(DatasetTest, InputsWithInitialisersAreLeftOut) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -102,6 +104,34 @@ Tensor make_random(const RandomSource& source, const Value& value, const Dims* s
                 Rounding::kNearest, fmt::format("random input '{}'", value.name));
   }
   return as_input(dims, values, value, Rounding::kNearest);
+}
+
+Strata::Strata(std::size_t samples, std::uint64_t seed) : part_(samples) {
+  std::iota(part_.begin(), part_.end(), std::size_t{0});
+  const CounterRng random(seed, draw_number(samples, 0xFFFF));  // no input has this number
+  for (std::size_t i = samples; i > 1; --i) {  // Fisher and Yates
+    std::swap(part_[i - 1], part_[random.below(i, i)]);
+  }
+}
+
+double Strata::place(std::size_t sample, double u) const {
+  return (static_cast<double>(part_.at(sample)) + u) / static_cast<double>(part_.size());
+}
+
+Tensor make_stratified(const RandomSource& source, const Value& value, const Dims* shape, std::uint64_t seed,
+                       std::uint64_t draw, const Strata& strata, std::size_t sample) {
+  const Dims dims = resolve(source.shape, shape, value);
+  const CounterRng random(seed, draw);
+  const bool whole = !numeric::is_float(value.type.element);
+  const double low = whole ? std::ceil(source.low) : source.low;
+  const double width = whole ? std::floor(source.high) - low + 1.0 : source.high - source.low;
+  std::vector<double> values(count_of(dims));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double offset = width * strata.place(sample, random.uniform(i));
+    values[i] = low + (whole ? std::min(std::floor(offset), width - 1.0) : offset);
+  }
+  return cast(Tensor::from<double>(dims, std::span<const double>(values)), value.type.element, Rounding::kNearest,
+              fmt::format("random input '{}'", value.name));
 }
 
 namespace {

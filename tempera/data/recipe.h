@@ -122,6 +122,13 @@ struct DataRecipe {
                    ///< source of its own
 };
 
+/// What calibrating ranges of activations has to know.
+struct CalibrateRecipe {
+  /// The input that holds the timestep or noise level of a diffusion model: ranges change tenfold along it. When it is
+  /// random (uniform), each sample draws it from a part of its own of the whole range. Empty: none.
+  std::string timestep;
+};
+
 /// Everything a model file cannot say about its own use; the sidecar `model.recipe.toml` of `model.onnx`.
 ///
 /// docs/recipes.md describes the format. A value; safe to copy.
@@ -131,6 +138,7 @@ struct Recipe {
   std::vector<InputRecipe> inputs;    ///< in the order of their names
   std::vector<OutputRecipe> outputs;  ///< likewise
   DataRecipe data;
+  CalibrateRecipe calibrate;
   std::optional<TileRecipe> tile;
   DeployRecipe deploy;
 

@@ -177,6 +177,9 @@ class Checker {
         check_shape(fmt::format("[deploy.shapes] {}", name), name, dims);
       }
     }
+    if (!recipe_.calibrate.timestep.empty() && known("input", recipe_.calibrate.timestep, inputs_)) {
+      check_timestep(recipe_.calibrate.timestep);
+    }
     if (problems_.empty()) {
       return;
     }
@@ -240,6 +243,15 @@ class Checker {
       if (!random->shape.empty()) {
         check_shape(what, input.name, random->shape);
       }
+    }
+  }
+
+  void check_timestep(const std::string& name) {
+    const InputRecipe* input = recipe_.input(name);
+    const auto* random = input == nullptr ? nullptr : std::get_if<RandomSource>(&input->source);
+    if (random != nullptr && random->distribution != RandomSource::Distribution::kUniform) {
+      problems_.push_back(
+          fmt::format("[calibrate] timestep: input '{}' is random but not uniform, so its range has no parts", name));
     }
   }
 

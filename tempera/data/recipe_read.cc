@@ -238,6 +238,14 @@ DataRecipe read_data(const toml::table& raw, TomlProblems& problems) {
   return data;
 }
 
+CalibrateRecipe read_calibrate(const toml::table& raw, TomlProblems& problems) {
+  CalibrateRecipe calibrate;
+  TomlTable table(raw, "[calibrate]", problems);
+  set(calibrate.timestep, table.text("timestep"));
+  table.finish();
+  return calibrate;
+}
+
 TileRecipe read_tile(const toml::table& raw, TomlProblems& problems) {
   constexpr std::int64_t kMaxScale = 64;
   TileRecipe tile;
@@ -331,6 +339,9 @@ Recipe parse_recipe(std::string_view text, std::string_view file, std::span<cons
   });
   if (const toml::table* data = root.table("data")) {
     recipe.data = read_data(*data, problems);
+  }
+  if (const toml::table* calibrate = root.table("calibrate")) {
+    recipe.calibrate = read_calibrate(*calibrate, problems);
   }
   if (const toml::table* tile = root.table("tile")) {
     recipe.tile = read_tile(*tile, problems);

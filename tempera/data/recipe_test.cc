@@ -69,6 +69,9 @@ unit = "nat"
 samples = "leading_axis"
 blocks = 8
 
+[calibrate]
+timestep = "z"
+
 [tile]
 scale = 4
 size = 192
@@ -134,6 +137,7 @@ TEST(RecipeTest, EveryKeyIsRead) {
   EXPECT_EQ(recipe.output("logits")->labels, "labels.txt");
   EXPECT_EQ(recipe.data.samples, DataRecipe::Samples::kLeading);
   EXPECT_EQ(recipe.data.blocks, 8);
+  EXPECT_EQ(recipe.calibrate.timestep, "z");
   EXPECT_EQ(recipe.tile->scale, 4);
   EXPECT_EQ(recipe.tile->size, 192);
   EXPECT_TRUE(recipe.tile->fixed_size);
@@ -148,7 +152,7 @@ TEST(RecipeTest, WritingThenReadingKeepsEverything) {
   EXPECT_EQ(to_toml(parse_recipe(once)), once);
   for (const char* piece :
        {"short_side = 256", "crops = 8", "zoom = [0.5, 1]", "reduce = 4", "[input.\"odd name/0\"]",
-        "blocks = 8", "context = 24", "PERFORMANCE_HINT = \"LATENCY\"", "mean = [0.485, 0.456, 0.406]",
+        "blocks = 8", "timestep = \"z\"", "context = 24", "PERFORMANCE_HINT = \"LATENCY\"", "mean = [0.485, 0.456, 0.406]",
         "value = [80, 0.5]", "high = 3.5", "border = 4", "unit = \"nat\"", "\\u0009"}) {
     EXPECT_THAT(once, HasSubstr(piece));
   }

@@ -213,6 +213,10 @@ std::string to_toml(const Recipe& recipe) {
     out.put_text("samples", to_word(kSamples, recipe.data.samples));
     out.put("blocks", fmt::format("{}", recipe.data.blocks));
   }
+  if (!recipe.calibrate.timestep.empty()) {
+    out.heading("calibrate");
+    out.put_text("timestep", recipe.calibrate.timestep);
+  }
   if (recipe.tile) {
     out.heading("tile");
     out.put("scale", fmt::format("{}", recipe.tile->scale));

@@ -216,4 +216,21 @@ Skeleton serialize_skeleton(const graph::Model& model, std::int64_t threshold_by
   return skeleton;
 }
 
+Sha256Digest content_hash(const graph::Model& model) {
+  constexpr std::int64_t kByItself = 16 << 10;  // below it a weight is hashed as part of the structure
+  const Skeleton skeleton = serialize_skeleton(model, kByItself);
+  Sha256 hash;
+  const auto add = [&hash](std::string_view text) {
+    hash.update(fmt::format("{}:", text.size()));
+    hash.update(text);
+  };
+  add(skeleton.bytes);
+  for (const auto& [name, weight] : skeleton.weights) {
+    add(name);
+    add(fmt::format("{}{}", numeric::to_string(weight.type()), graph::to_string(weight.dims())));
+    hash.update(weight.bytes());
+  }
+  return hash.finish();
+}
+
 }  // namespace tempera::onnx

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tempera/base/hash.h"
 #include "tempera/graph/model.h"
 
 namespace tempera::onnx {
@@ -30,5 +31,8 @@ struct Skeleton {
   std::vector<std::pair<std::string, graph::Tensor>> weights;  ///< by the name of their input, in order
 };
 [[nodiscard]] Skeleton serialize_skeleton(const graph::Model& model, std::int64_t threshold_bytes);
+
+/// SHA-256 over structure and weights, for caches; nothing is copied for it but the structure.
+[[nodiscard]] Sha256Digest content_hash(const graph::Model& model);
 
 }  // namespace tempera::onnx

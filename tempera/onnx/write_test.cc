@@ -345,6 +345,20 @@ TEST(Text, NarrowIntegersAreListedOneByOne) {
   EXPECT_EQ(graph::to_doubles(*value_of(model.graph, "v").constant), (std::vector<double>{0, 1, 2, 3, 2}));
 }
 
+TEST(ContentHash, FollowsStructureAndWeights) {
+  const auto made = [](const char* op, float weight) {
+    graph::Model model = parse_graph(fmt::format("g (float[N,8192] x) => (float[N,8192] y) <float[1] w = {{0}}> {{ y = {}(x, w) }}", op));
+    std::vector<float> values(8192, 1.0F);
+    values.back() = weight;
+    const graph::ValueId w = *model.graph.find_value("w");
+    model.graph.set_constant(w, graph::Tensor::from<float>({8192}, std::span<const float>(values)));
+    return content_hash(model);
+  };
+  EXPECT_EQ(made("Add", 1.0F), made("Add", 1.0F));
+  EXPECT_NE(made("Add", 1.0F), made("Add", 2.0F));
+  EXPECT_NE(made("Add", 1.0F), made("Mul", 1.0F));
+}
+
 TEST(Text, ErrorsSayWhere) {
   const Error error = error_of([] { (void)parse_graph("g (float x) => (float y) {\n  y = Neg(x\n}"); });
   EXPECT_EQ(error.code(), ErrorCode::kBadModel);

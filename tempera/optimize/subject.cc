@@ -52,6 +52,7 @@ Subject load_subject(const SubjectOptions& options, const Host& host) {
     }
     data::DatasetOptions dataset_options;
     dataset_options.seed = options.seed;
+    dataset_options.random_samples = options.random_samples;
     subject.random_data = options.data.empty();
     host.progress.begin("reading the data", 0);
     subject.dataset =

@@ -37,6 +37,7 @@ struct SubjectOptions {
   std::filesystem::path recipe;             ///< empty: the sidecar, else a guess
   std::uint64_t seed = 0;
   int workers = 0;  ///< 0: min(8, cores)
+  std::int64_t random_samples = data::DatasetOptions().random_samples;  ///< when no input comes from a file
 };
 
 /// Reads model, recipe and data. Shapes are fixed where the recipe says so, or where all samples agree.

@@ -4,9 +4,11 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <utility>
@@ -14,10 +16,12 @@
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
+#include "tempera/compress/calibrate/checkpoint.h"
 #include "tempera/compress/calibrate/observed.h"
 #include "tempera/compress/calibrate/quantize_error.h"
 #include "tempera/compress/calibrate/sample_stream.h"
 #include "tempera/compress/calibrate/taps.h"
+#include "tempera/compress/calibrate/timesteps.h"
 #include "tempera/data/prefetch.h"
 
 namespace tempera::compress {
@@ -58,7 +62,9 @@ int thread_count(int asked) {
 
 void check_options(const std::vector<std::string>& tensors, const data::Dataset& dataset,
                    const std::vector<std::size_t>& samples, const CalibrateOptions& options) {
-  const auto refuse = [](std::string message) { throw Error(ErrorCode::kInvalidArgument, std::move(message)); };
+  const auto refuse = [](std::string message) {
+    throw Error(ErrorCode::kInvalidArgument, std::move(message));
+  };
   if (samples.empty()) {
     refuse("no samples to calibrate on");
   }
@@ -98,33 +104,46 @@ class Calibrator {
     constexpr int kMostSessions = 4;  // each holds the tapped tensors of its samples
     const int threads = thread_count(options.compile.threads);
     sessions_ = std::min(threads, kMostSessions);
+    mark_judges();
     compile_ = options.compile;
     compile_.threads = threads / sessions_;
     compile_.exact = true;
     compile_.profile = false;
   }
 
-  std::map<std::string, TensorRange> run(const std::vector<std::string>& tensors) {
-    std::map<std::string, TensorRange> ranges;
+  /// \param store  where finished groups of tensors and merged samples are kept, if anywhere
+  std::map<std::string, TensorRange> run(std::vector<std::string> tensors, const CalibrationStore* store) {
+    store_ = store;
+    Checkpoint state;
+    if (store_ != nullptr) {
+      state = store_->partial().value_or(Checkpoint{});
+    }
+    std::erase_if(tensors, [&](const std::string& tensor) { return state.ranges.contains(tensor); });
     for (const std::vector<std::string>& group :
          group_taps(model_, tensors, compile_.input_shapes, kTapBytes / sessions_ / options_.batch)) {
-      calibrate_group(group, ranges);
+      if (state.tensors != group) {  // a fresh group, or one cut for another number of sessions
+        state.tensors = group;
+        state.observed.assign(group.size(), {});
+        state.merged = 0;
+      }
+      calibrate_group(state);
     }
-    return ranges;
+    return std::move(state.ranges);
   }
 
  private:
   using Sessions = std::vector<std::unique_ptr<TapSession>>;
   static constexpr std::size_t kStride = 5;  // one sample of so many judges
 
-  void calibrate_group(const std::vector<std::string>& tensors, std::map<std::string, TensorRange>& ranges) {
-    Sessions sessions = make_sessions(tensors);
-    const std::vector<Observed> observed = observe(tensors, sessions);
-    std::vector<std::vector<Candidate>> proposed(tensors.size());
-    in_parallel(tensors.size(), [&](std::size_t t) { proposed[t] = candidates(observed[t], options_); });
+  void calibrate_group(Checkpoint& state) {
+    Sessions sessions = make_sessions(state.tensors);
+    observe(sessions, state);
+    std::vector<std::vector<Candidate>> proposed(state.tensors.size());
+    in_parallel(proposed.size(),
+                [&](std::size_t t) { proposed[t] = candidates(state.observed[t], options_); });
     judge(sessions, proposed);
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      ranges[tensors[t]] = choose(observed[t], proposed[t]);
+    for (std::size_t t = 0; t < proposed.size(); ++t) {
+      state.ranges[state.tensors[t]] = choose(state.observed[t], proposed[t]);
     }
   }
 
@@ -154,58 +173,120 @@ class Calibrator {
     }
   }
 
-  Sessions make_sessions(const std::vector<std::string>& tensors) const {
+  Sessions make_sessions(const std::vector<std::string>& tensors) {
     Sessions sessions;
-    for (int i = 0; i < sessions_; ++i) {
-      sessions.push_back(std::make_unique<TapSession>(engine_, model_, tensors, compile_));
+    sessions.push_back(std::make_unique<TapSession>(engine_, model_, tensors, compile_));
+    batch_ = batch_for(tensors, *sessions.front());
+    if (batch_ > 1) {
+      sessions.clear();
+    }
+    while (sessions.size() < static_cast<std::size_t>(sessions_)) {
+      sessions.push_back(
+          std::make_unique<TapSession>(engine_, model_, tensors, compile_, static_cast<int>(batch_)));
     }
     return sessions;
   }
 
-  /// Samples that ranges are judged on and that no histogram counts: every fifth, or fewer of many, which changes the
-  /// estimate of an error little and the time much. Of less than five samples all judge, and all are counted.
-  [[nodiscard]] bool is_judge(std::size_t place) const {
+  /// The batch asked for when the model takes it and gives each sample the same bits in it as alone; else 1.
+  [[nodiscard]] std::size_t batch_for(const std::vector<std::string>& tensors, TapSession& alone) const {
+    if (options_.batch == 1) {
+      return 1;
+    }
+    if (!batched_shapes(model_.graph, compile_.input_shapes, options_.batch)) {
+      host_.log.info("samples run one at a time: the model's leading dimensions are fixed");
+      return 1;
+    }
+    TapSession together(engine_, model_, tensors, compile_, options_.batch);
+    if (!together.divides() || !agree(alone, together)) {
+      host_.log.info("samples run one at a time: a tensor is not the same in a batch");
+      return 1;
+    }
+    return static_cast<std::size_t>(options_.batch);
+  }
+
+  /// Whether the first samples have the same bits in a batch as alone.
+  [[nodiscard]] bool agree(TapSession& alone, TapSession& together) const {
+    std::vector<data::Sample> samples;
+    for (std::size_t i = 0; i < samples_.size() && samples.size() < static_cast<std::size_t>(options_.batch);
+         ++i) {
+      samples.push_back(dataset_.load(samples_[i]));
+    }
+    bool same = true;
+    together.run(samples, [&](const TappedSample& in_batch) {
+      alone.run({&samples[in_batch.place], 1}, [&](const TappedSample& single) {
+        for (std::size_t t = 0; t < single.values.size(); ++t) {
+          const std::span<const float> a = single.values[t];
+          const std::span<const float> b = in_batch.values[t];
+          same = same && a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+        }
+      });
+    });
+    return same;
+  }
+
+  /// Samples that ranges are judged on and that no histogram counts: every fifth, or fewer of many, which
+  /// changes the estimate of an error little and the time much. Of less than five samples all judge, and all
+  /// are counted.
+  void mark_judges() {
     constexpr std::size_t kMost = 64;
     const std::size_t count = samples_.size();
     const std::size_t stride = std::max(kStride, (count + kMost - 1) / kMost);
-    return count < kStride || place % stride == stride - 1;
+    std::vector<std::size_t> order(count);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (!options_.timestep_input.empty()) {
+      order = places_by_timestep(dataset_, model_.graph, samples_, options_.timestep_input, host_);
+    }
+    judges_.assign(count, count < kStride);
+    for (std::size_t i = stride - 1; i < count; i += stride) {
+      judges_[order[i]] = true;
+    }
   }
-  [[nodiscard]] bool is_counted(std::size_t place) const { return samples_.size() < kStride || !is_judge(place); }
+  [[nodiscard]] bool is_judge(std::size_t place) const { return judges_[place]; }
+  [[nodiscard]] bool is_counted(std::size_t place) const {
+    return samples_.size() < kStride || !judges_[place];
+  }
 
   data::Prefetcher prefetch(const std::vector<std::size_t>& samples) const {
     const int workers = options_.workers > 0 ? options_.workers : data::default_workers();
     return {dataset_, samples, workers, host_.cancel};
   }
 
-  std::vector<Observed> observe(const std::vector<std::string>& tensors, Sessions& sessions) const {
-    std::vector<Observed> observed(tensors.size());
+  /// Merges the samples that `state` lacks, a checkpoint after each chunk.
+  void observe(Sessions& sessions, Checkpoint& state) const {
+    const std::vector<std::string>& tensors = state.tensors;
     std::vector<std::vector<Histogram>> counted(sessions.size(), std::vector<Histogram>(tensors.size()));
     std::vector<std::vector<Extremes>> slots(kChunk, std::vector<Extremes>(tensors.size()));
-    data::Prefetcher prefetcher = prefetch(samples_);
+    const auto merged = static_cast<std::ptrdiff_t>(state.merged);
+    data::Prefetcher prefetcher = prefetch({samples_.begin() + merged, samples_.end()});
     host_.progress.begin("calibrating", static_cast<std::int64_t>(samples_.size()));
-    for (std::size_t first = 0; first < samples_.size(); first += kChunk) {
+    host_.progress.advance(merged);
+    for (std::size_t first = state.merged; first < samples_.size(); first += kChunk) {
       const std::size_t count = std::min(kChunk, samples_.size() - first);
-      stream_samples(sessions, prefetcher, first, count, 1, host_, [&](const StreamedSample& sample) {
+      stream_samples(sessions, prefetcher, first, count, batch_, host_, [&](const StreamedSample& sample) {
         const bool count_values = needs_histogram() && is_counted(sample.number);
         for (std::size_t t = 0; t < tensors.size(); ++t) {
           const std::span<const float> values = sample.values[t];
-          const Extremes extremes = count_values ? counted[sample.worker][t].add(values) : extremes_of(values);
+          const Extremes extremes =
+              count_values ? counted[sample.worker][t].add(values) : extremes_of(values);
           require_finite(extremes, values, tensors[t]);
           slots[sample.number - first][t] = extremes;
         }
       });
       for (std::size_t t = 0; t < tensors.size(); ++t) {
         for (std::size_t i = 0; i < count; ++i) {
-          observed[t].merge(slots[i][t], options_.momentum);
+          state.observed[t].merge(slots[i][t], options_.momentum);
         }
         for (std::vector<Histogram>& of_worker : counted) {
-          observed[t].histogram.merge(of_worker[t]);
+          state.observed[t].histogram.merge(of_worker[t]);
           of_worker[t].clear();
         }
       }
+      state.merged = first + count;
+      if (store_ != nullptr) {
+        store_->put(state);
+      }
     }
     host_.progress.end();
-    return observed;
   }
 
   [[nodiscard]] bool needs_histogram() const {
@@ -225,14 +306,14 @@ class Calibrator {
     host_.progress.begin("judging ranges", static_cast<std::int64_t>(indices.size()));
     for (std::size_t first = 0; first < indices.size(); first += kChunk) {
       const std::size_t count = std::min(kChunk, indices.size() - first);
-      stream_samples(sessions, prefetcher, first, count, 1, host_, [&](const StreamedSample& sample) {
+      stream_samples(sessions, prefetcher, first, count, batch_, host_, [&](const StreamedSample& sample) {
         auto& slot = slots[sample.number - first];
         slot.resize(proposed.size());
         for (std::size_t t = 0; t < proposed.size(); ++t) {
           slot[t].clear();
           for (const Candidate& candidate : proposed[t]) {
-            slot[t].push_back(quantize_error(sample.values[t],
-                                             numeric::affine_from_range(candidate.lo, candidate.hi, kJudgedCodes)));
+            slot[t].push_back(quantize_error(
+                sample.values[t], numeric::affine_from_range(candidate.lo, candidate.hi, kJudgedCodes)));
           }
         }
       });
@@ -255,6 +336,9 @@ class Calibrator {
   const Host& host_;
   engine::CompileOptions compile_;
   int sessions_ = 1;
+  std::size_t batch_ = 1;
+  std::vector<bool> judges_;  // by place in samples_
+  const CalibrationStore* store_ = nullptr;
 };
 
 }  // namespace
@@ -271,15 +355,27 @@ std::optional<RangeMethod> range_method_from_string(std::string_view name) {
   return found == kMethods.end() ? std::nullopt : std::optional(found->method);
 }
 
-Calibration calibrate(const graph::Model& model, const std::vector<std::string>& tensors, const data::Dataset& dataset,
-                      const std::vector<std::size_t>& samples, const engine::Engine& engine,
-                      const CalibrateOptions& options, const Host& host) {
+Calibration calibrate(const graph::Model& model, const std::vector<std::string>& tensors,
+                      const data::Dataset& dataset, const std::vector<std::size_t>& samples,
+                      const engine::Engine& engine, const CalibrateOptions& options, const Host& host) {
   check_options(tensors, dataset, samples, options);
+  std::optional<CalibrationStore> store;
+  if (!options.cache_dir.empty()) {
+    store.emplace(options.cache_dir, calibration_key(model, tensors, dataset, samples, engine, options));
+    if (std::optional<Calibration> known = store->finished()) {
+      host.log.info("calibration found in the cache");
+      return std::move(*known);
+    }
+  }
   Calibration calibration;
   calibration.samples = static_cast<std::int64_t>(samples.size());
   calibration.engine = fmt::format("{} {} {} f32", engine.attributes().name, engine.attributes().version,
                                    options.compile.device);
-  calibration.ranges = Calibrator(model, dataset, samples, engine, options, host).run(tensors);
+  calibration.ranges =
+      Calibrator(model, dataset, samples, engine, options, host).run(tensors, store ? &*store : nullptr);
+  if (store) {
+    store->put(calibration);
+  }
   return calibration;
 }
 

@@ -1,6 +1,5 @@
-#include <nlohmann/json.hpp>
-
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "tempera/base/error.h"
 #include "tempera/compress/calibrate/calibrate.h"
@@ -23,7 +22,8 @@ RangeMethod method_of(const std::string& name) {
 
 }  // namespace
 
-// Floats are widened to double, which is exact, and printed in the shortest form that reads back as the same bits.
+// Floats are widened to double, which is exact, and printed in the shortest form that reads back as the same
+// bits.
 std::string to_json(const Calibration& calibration) {
   Json json = {{"schema", kSchema},
                {"version", kVersion},

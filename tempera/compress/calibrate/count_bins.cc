@@ -17,10 +17,13 @@ std::size_t bin_of(float value, float inverse_width) {
 
 #ifdef TEMPERA_HAS_AVX512_PATH
 
-// Zeros, more than half of the values behind a ReLU, are squeezed out before counting: a run of increments of one counter
-// would wait for each other. Counting from a buffer of indices, two to a load, leaves one store a value as the limit.
-__attribute__((target("avx512f,popcnt"))) std::size_t count_bins_avx512(const float* values, std::size_t count,
-                                                                        float inverse_width, std::uint32_t* bins) {
+// Zeros, more than half of the values behind a ReLU, are squeezed out before counting: a run of increments of
+// one counter would wait for each other. Counting from a buffer of indices, two to a load, leaves one store a
+// value as the limit.
+__attribute__((target("avx512f,popcnt"))) std::size_t count_bins_avx512(const float* values,
+                                                                        std::size_t count,
+                                                                        float inverse_width,
+                                                                        std::uint32_t* bins) {
   constexpr std::size_t kLanes = 16;
   constexpr std::size_t kBlock = 1024;
   constexpr __mmask16 kAll = 0xFFFF;
@@ -64,7 +67,8 @@ __attribute__((target("avx512f,popcnt"))) std::size_t count_bins_avx512(const fl
 
 }  // namespace
 
-std::size_t count_bins_portable(const float* values, std::size_t count, float inverse_width, std::uint32_t* bins) {
+std::size_t count_bins_portable(const float* values, std::size_t count, float inverse_width,
+                                std::uint32_t* bins) {
   std::size_t zeros = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (values[i] == 0.0F) {

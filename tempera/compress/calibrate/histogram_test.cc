@@ -38,7 +38,9 @@ struct Slow {
       if (x == 0.0F) {
         ++zeros;
       } else {
-        ++(x < 0.0F ? negative : positive)[static_cast<std::size_t>(std::floor(std::abs(static_cast<double>(x)) / width))];
+        ++(x < 0.0F
+               ? negative
+               : positive)[static_cast<std::size_t>(std::floor(std::abs(static_cast<double>(x)) / width))];
       }
     }
     for (auto* side : {&positive, &negative}) {
@@ -93,13 +95,15 @@ TEST(HistogramTest, BothCountingLoopsAgree) {
   }
   for (const std::size_t count : {1U, 16U, 1023U, 1024U, 1025U, 5000U}) {
     std::vector<std::uint32_t> a(2 * kBinsOfSide), b(2 * kBinsOfSide);
-    EXPECT_EQ(count_bins(values.data(), count, 512.0F, a.data()), count_bins_portable(values.data(), count, 512.0F, b.data()));
+    EXPECT_EQ(count_bins(values.data(), count, 512.0F, a.data()),
+              count_bins_portable(values.data(), count, 512.0F, b.data()));
     EXPECT_EQ(a, b);
   }
 }
 
 TEST(HistogramTest, NeitherOrderNorSplitMatters) {
-  // Magnitudes from 1e-30 to 1e30, so that the width doubles many times on the way up and never on the way down.
+  // Magnitudes from 1e-30 to 1e30, so that the width doubles many times on the way up and never on the way
+  // down.
   std::vector<float> values = normal_values(3000, 5);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] *= std::pow(10.0F, static_cast<float>(i / 50) - 30.0F);

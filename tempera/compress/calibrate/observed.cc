@@ -14,18 +14,14 @@ constexpr std::array kAllMethods{RangeMethod::kMinMax, RangeMethod::kMovingAvera
 
 ClipRange range_by(RangeMethod method, const Observed& observed, const CalibrateOptions& options) {
   switch (method) {
-    case RangeMethod::kMinMax:
-      return {observed.all.min, observed.all.max};
+    case RangeMethod::kMinMax: return {observed.all.min, observed.all.max};
     case RangeMethod::kMovingAverage:
       return {static_cast<float>(observed.average_min), static_cast<float>(observed.average_max)};
     case RangeMethod::kPercentile:
       return percentile_range(observed.histogram, options.percentile, options.symmetric);
-    case RangeMethod::kMse:
-      return mse_range(observed.histogram, options.symmetric);
-    case RangeMethod::kEntropy:
-      return entropy_range(observed.histogram);
-    case RangeMethod::kAuto:
-      break;
+    case RangeMethod::kMse: return mse_range(observed.histogram, options.symmetric);
+    case RangeMethod::kEntropy: return entropy_range(observed.histogram);
+    case RangeMethod::kAuto: break;
   }
   TEMPERA_CHECK(false, "auto is no method of its own");
 }
@@ -56,9 +52,9 @@ std::vector<Candidate> candidates(const Observed& observed, const CalibrateOptio
 }
 
 TensorRange choose(const Observed& observed, const std::vector<Candidate>& candidates) {
-  const auto best = std::min_element(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return a.error.error < b.error.error;
-  });
+  const auto best =
+      std::min_element(candidates.begin(), candidates.end(),
+                       [](const Candidate& a, const Candidate& b) { return a.error.error < b.error.error; });
   TensorRange range;
   range.min = observed.all.min;
   range.max = observed.all.max;

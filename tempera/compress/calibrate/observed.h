@@ -14,7 +14,7 @@ struct Observed {
   double average_min = 0.0;  ///< moving averages of each sample's extremes, in sample order
   double average_max = 0.0;
   bool any = false;
-  Histogram histogram;       ///< of the samples not held out
+  Histogram histogram;  ///< of the samples not held out
 
   /// The next sample's extremes.
   void merge(const Extremes& sample, double momentum);

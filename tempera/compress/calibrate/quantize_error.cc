@@ -13,8 +13,8 @@ constexpr std::size_t kBlock = 1024;  // a float sum of 64 values a lane loses l
 /// Sums of one block, lane by lane, then over the lanes in order.
 TEMPERA_FOR_EACH_CPU void add_block(const float* values, std::size_t count, float scale, float zero_point,
                                     double* error_sum, double* square_sum) {
-  // Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, for magnitudes up to 2^22; the clamp
-  // before it keeps them there and changes no code.
+  // Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, for magnitudes up to 2^22;
+  // the clamp before it keeps them there and changes no code.
   constexpr float kRound = 12582912.0F;
   const float low = -zero_point;
   const float high = 255.0F - zero_point;

@@ -22,8 +22,8 @@ struct QuantizeError {
 ///
 ///   Q(x) = scale * (clamp(round_half_even(x / scale) + zero_point, 0, 255) - zero_point)
 ///
-/// in float, as ONNX QuantizeLinear and DequantizeLinear compute it; sums in double over blocks of floats. The order of
-/// the sums, and so every bit, is the same on every CPU. \param values  finite
+/// in float, as ONNX QuantizeLinear and DequantizeLinear compute it; sums in double over blocks of floats.
+/// The order of the sums, and so every bit, is the same on every CPU. \param values  finite
 [[nodiscard]] QuantizeError quantize_error(std::span<const float> values, numeric::AffineParams params);
 
 /// Codes of uint8, which every judged range maps to.

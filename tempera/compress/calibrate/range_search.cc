@@ -17,8 +17,8 @@ struct Moments {
   double second = 0.0;
 };
 
-/// The values in ascending order: bins of negative values, the zeros, bins of positive ones; each bin filled evenly between
-/// its ends.
+/// The values in ascending order: bins of negative values, the zeros, bins of positive ones; each bin filled
+/// evenly between its ends.
 class Distribution {
  public:
   explicit Distribution(const Histogram& histogram)
@@ -118,7 +118,8 @@ double error_of(const Distribution& values, ClipRange range) {
   for (std::int32_t code = kJudgedCodes.min; code <= kJudgedCodes.max; ++code) {
     const double q = static_cast<double>(params.scale) * (code - params.zero_point);
     const bool last = code == kJudgedCodes.max;
-    const Moments after = values.below(last ? std::numeric_limits<double>::infinity() : q + params.scale / 2.0);
+    const Moments after =
+        values.below(last ? std::numeric_limits<double>::infinity() : q + params.scale / 2.0);
     const Moments cell{after.count - before.count, after.first - before.first, after.second - before.second};
     if (cell.count > 0.0) {
       error += std::max(0.0, cell.second - 2.0 * q * cell.first + q * q * cell.count);
@@ -128,7 +129,8 @@ double error_of(const Distribution& values, ClipRange range) {
   return error;
 }
 
-/// Minimises `error` over a factor in (0, 1]: on a coarse grid, then twice on a finer one around the best point.
+/// Minimises `error` over a factor in (0, 1]: on a coarse grid, then twice on a finer one around the best
+/// point.
 template <typename Error>
 double best_factor(const Error& error) {
   constexpr int kSteps = 32;
@@ -186,7 +188,8 @@ ClipRange percentile_range(const Histogram& histogram, double percentile, bool s
     while (k + 1 < bins.size() && below + static_cast<double>(bins[k]) < wanted) {
       below += static_cast<double>(bins[k++]);
     }
-    const double inside = bins[k] > 0 ? std::clamp((wanted - below) / static_cast<double>(bins[k]), 0.0, 1.0) : 0.0;
+    const double inside =
+        bins[k] > 0 ? std::clamp((wanted - below) / static_cast<double>(bins[k]), 0.0, 1.0) : 0.0;
     return within(histogram, (static_cast<double>(k) + inside) * histogram.width());
   }
   const Distribution values(histogram);
@@ -217,7 +220,8 @@ ClipRange mse_range(const Histogram& histogram, bool symmetric) {
   double lo_factor = 1.0;
   double hi_factor = 1.0;
   const auto range = [&] {
-    return ClipRange{std::min(static_cast<float>(min * lo_factor), max), std::max(static_cast<float>(max * hi_factor), min)};
+    return ClipRange{std::min(static_cast<float>(min * lo_factor), max),
+                     std::max(static_cast<float>(max * hi_factor), min)};
   };
   constexpr int kTurns = 4;
   const bool hi_first = max > -min;

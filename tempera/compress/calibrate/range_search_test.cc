@@ -28,7 +28,8 @@ Values changed(Values values, const std::function<float(float)>& change) {
   return values;
 }
 
-/// The tensors that calibration gets wrong elsewhere. Heavy-tailed: a normal over the square root of a uniform.
+/// The tensors that calibration gets wrong elsewhere. Heavy-tailed: a normal over the square root of a
+/// uniform.
 const std::map<std::string, Values>& tensors() {
   static const std::map<std::string, Values> made = [] {
     const Values normal = normal_values(20000, 1);
@@ -63,8 +64,8 @@ double slow_error(const Values& values, ClipRange range) {
   const numeric::AffineParams params = numeric::affine_from_range(range.lo, range.hi, kJudgedCodes);
   double error = 0.0;
   for (const float x : values) {
-    const double off = static_cast<double>(x) -
-                       static_cast<double>(numeric::dequantize(numeric::quantize(x, params, kJudgedCodes), params));
+    const double off = static_cast<double>(x) - static_cast<double>(numeric::dequantize(
+                                                    numeric::quantize(x, params, kJudgedCodes), params));
     error += off * off;
   }
   return error;
@@ -81,7 +82,8 @@ TEST(QuantizeErrorTest, IsThatOfQuantizingValueByValue) {
       for (const float x : values) {
         square += static_cast<double>(x) * static_cast<double>(x);
       }
-      // 64 float products to a lane: relative 64 * 2^-24; an x - Q(x) of one rounding of x adds 2^-22 x^2 at most.
+      // 64 float products to a lane: relative 64 * 2^-24; an x - Q(x) of one rounding of x adds 2^-22 x^2 at
+      // most.
       EXPECT_NEAR(found.square, square, 4e-6 * square) << name;
       const double slow = slow_error(values, range);
       EXPECT_NEAR(found.error, slow, 4e-6 * slow + 1e-12 * square) << name << " " << factor;
@@ -117,7 +119,8 @@ TEST(ExpectedErrorTest, IsTheIntegralOverEvenlyFilledBins) {
       add_side(histogram.negative(), -1.0);
       // The midpoint rule errs by 1/(4 * 64^2) of the squared bin width for each value.
       const double rule = static_cast<double>(values.size()) * std::pow(histogram.width() / 64.0, 2);
-      EXPECT_NEAR(expected_error(histogram, range), integral, 1e-6 * integral + rule) << name << " " << factor;
+      EXPECT_NEAR(expected_error(histogram, range), integral, 1e-6 * integral + rule)
+          << name << " " << factor;
     }
   }
 }
@@ -271,7 +274,8 @@ TEST(EntropyRangeTest, ClipsAHeavyTailAndKeepsAReluFromBeingRuledByItsZeros) {
   }
   const Values& relu = tensors().at("heavy_relu");
   Values without_zeros;
-  std::copy_if(relu.begin(), relu.end(), std::back_inserter(without_zeros), [](float x) { return x != 0.0F; });
+  std::copy_if(relu.begin(), relu.end(), std::back_inserter(without_zeros),
+               [](float x) { return x != 0.0F; });
   const ClipRange found = entropy_range(histogram_of(relu));
   EXPECT_LT(found.hi, extremes_of(relu).max);
   EXPECT_EQ(found.hi, entropy_range(histogram_of(without_zeros)).hi);
@@ -286,8 +290,8 @@ TEST(RangeSearchTest, DeadAndConstantTensorsKeepTheirValue) {
   }
   EXPECT_EQ(expected_error(dead, {0.0F, 0.0F}), 0.0);
   const Histogram constant = histogram_of(Values(100, 3.7F));
-  for (const ClipRange range :
-       {percentile_range(constant, 0.99, false), percentile_range(constant, 0.99, true), entropy_range(constant)}) {
+  for (const ClipRange range : {percentile_range(constant, 0.99, false),
+                                percentile_range(constant, 0.99, true), entropy_range(constant)}) {
     EXPECT_EQ(range.hi, 3.7F);
   }
   EXPECT_LT(slow_error(Values(1, 3.7F), mse_range(constant, false)), 1e-12);

@@ -12,8 +12,8 @@
 namespace tempera::compress {
 namespace {
 
-/// Hands out samples in order and keeps the failure that comes first in that order. Samples are handed out in order and
-/// those handed out are finished, so every sample before a failed one has been seen.
+/// Hands out samples in order and keeps the failure that comes first in that order. Samples are handed out in
+/// order and those handed out are finished, so every sample before a failed one has been seen.
 class Stream {
  public:
   Stream(data::Prefetcher& samples, std::size_t first, std::size_t count, std::size_t batch, const Host& host)
@@ -95,8 +95,8 @@ void work(Stream& stream, std::size_t worker, TapSession& session, Progress& pro
 
 }  // namespace
 
-void stream_samples(std::vector<std::unique_ptr<TapSession>>& sessions, data::Prefetcher& samples, std::size_t first,
-                    std::size_t count, std::size_t batch, const Host& host,
+void stream_samples(std::vector<std::unique_ptr<TapSession>>& sessions, data::Prefetcher& samples,
+                    std::size_t first, std::size_t count, std::size_t batch, const Host& host,
                     const std::function<void(const StreamedSample&)>& see) {
   Stream stream(samples, first, count, batch, host);
   {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
+#include "tempera/compress/calibrate/calibrate.h"
 #include "tempera/numeric/convert.h"
 #include "tempera/onnx/infer.h"
 
@@ -22,15 +23,14 @@ bool is_tappable(graph::DataType type) {
     case graph::DataType::kFloat32:
     case graph::DataType::kFloat16:
     case graph::DataType::kBfloat16:
-    case graph::DataType::kFloat64:
-      return true;
-    default:
-      return false;
+    case graph::DataType::kFloat64: return true;
+    default: return false;
   }
 }
 
 Error no_floats(const std::string& name, const std::string& what) {
-  return {ErrorCode::kInvalidArgument, fmt::format("tensor '{}' is {}, which has no range to calibrate", name, what)};
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("tensor '{}' is {}, which has no range to calibrate", name, what)};
 }
 
 ValueId find_tensor(const Graph& graph, const std::string& name) {
@@ -63,8 +63,8 @@ Tensor join(std::span<const Tensor> parts, std::size_t count) {
     const Tensor& part = parts[std::min(i, parts.size() - 1)];
     if (part.dims() != parts[0].dims()) {
       throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("samples of shapes {} and {} cannot run in one batch", graph::to_string(parts[0].dims()),
-                              graph::to_string(part.dims())),
+                  fmt::format("samples of shapes {} and {} cannot run in one batch",
+                              graph::to_string(parts[0].dims()), graph::to_string(part.dims())),
                   "use a batch of 1");
     }
     out = std::copy(part.bytes().begin(), part.bytes().end(), out);
@@ -76,14 +76,37 @@ std::int64_t bytes_of_value(const Graph& graph, const std::string& name) {
   constexpr std::int64_t kUnknown = 16 << 20;
   const graph::Value& value = graph.value(find_tensor(graph, name));
   const std::optional<Dims> dims = value.type.dims();
-  return dims ? static_cast<std::int64_t>(numeric::bytes_of(graph::DataType::kFloat32, graph::element_count(*dims)))
+  return dims ? static_cast<std::int64_t>(
+                    numeric::bytes_of(graph::DataType::kFloat32, graph::element_count(*dims)))
               : kUnknown;
 }
 
 }  // namespace
 
-TapSession::TapSession(const engine::Engine& engine, const graph::Model& model, const std::vector<std::string>& tensors,
-                       const engine::CompileOptions& options, int batch)
+std::vector<std::string> activation_names(const Graph& graph) {
+  std::vector<std::string> names;
+  const auto add = [&](ValueId id) {
+    const graph::Value& value = graph.value(id);
+    if (value.type.is_tensor() && is_tappable(value.type.element) && !value.constant && !graph.constant(id)) {
+      names.push_back(value.name);
+    }
+  };
+  for (const ValueId id : graph.inputs()) {
+    add(id);
+  }
+  for (const graph::NodeId node : graph.nodes()) {
+    for (const ValueId id : graph.node(node).outputs) {
+      if (id.valid()) {
+        add(id);
+      }
+    }
+  }
+  return names;
+}
+
+TapSession::TapSession(const engine::Engine& engine, const graph::Model& model,
+                       const std::vector<std::string>& tensors, const engine::CompileOptions& options,
+                       int batch)
     : model_(model), tensors_(tensors), batch_(static_cast<std::size_t>(batch)) {
   Graph& graph = model_.graph;
   for (const std::string& name : tensors) {
@@ -103,7 +126,8 @@ TapSession::TapSession(const engine::Engine& engine, const graph::Model& model, 
   if (batch > 1) {
     const auto shapes = batched_shapes(graph, options.input_shapes, batch);
     if (!shapes) {
-      throw Error(ErrorCode::kInvalidArgument, "the inputs of the model take one sample at a time", "use a batch of 1");
+      throw Error(ErrorCode::kInvalidArgument, "the inputs of the model take one sample at a time",
+                  "use a batch of 1");
     }
     compile.input_shapes = *shapes;
   }
@@ -171,15 +195,17 @@ void TapSession::show(std::span<const Tensor> inputs, std::span<const Tensor> ou
   }
 }
 
-void TapSession::run(std::span<const data::Sample> samples, const std::function<void(const TappedSample&)>& see) {
+void TapSession::run(std::span<const data::Sample> samples,
+                     const std::function<void(const TappedSample&)>& see) {
   TEMPERA_CHECK(!samples.empty() && samples.size() <= batch_, "samples of a batch");
   const std::vector<Tensor> inputs = arrange(samples);
-  session_->run_and_show(inputs,
-                         [&](std::span<const Tensor> outputs) { show(inputs, outputs, samples.size(), see); });
+  session_->run_and_show(
+      inputs, [&](std::span<const Tensor> outputs) { show(inputs, outputs, samples.size(), see); });
 }
 
 std::optional<std::map<std::string, Dims>> batched_shapes(const Graph& graph,
-                                                          const std::map<std::string, Dims>& input_shapes, int batch) {
+                                                          const std::map<std::string, Dims>& input_shapes,
+                                                          int batch) {
   std::map<std::string, Dims> shapes;
   for (const std::string& name : data::required_inputs(graph)) {
     const graph::ValueType& type = graph.value(*graph.find_value(name)).type;
@@ -207,7 +233,8 @@ std::optional<std::map<std::string, Dims>> batched_shapes(const Graph& graph,
   return shapes.empty() ? std::nullopt : std::optional(std::move(shapes));
 }
 
-std::vector<std::vector<std::string>> group_taps(const graph::Model& model, const std::vector<std::string>& tensors,
+std::vector<std::vector<std::string>> group_taps(const graph::Model& model,
+                                                 const std::vector<std::string>& tensors,
                                                  const std::map<std::string, Dims>& input_shapes,
                                                  std::int64_t max_bytes) {
   graph::Model typed = model;

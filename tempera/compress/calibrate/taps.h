@@ -58,16 +58,15 @@ class TapSession {
   bool divides_ = true;
 };
 
-/// Shapes of all inputs for `batch` samples together; nothing when a leading dimension is fixed in the graph, is not one
-/// sample, or a shape is not known.
+/// Shapes of all inputs for `batch` samples together; nothing when a leading dimension is fixed in the graph,
+/// is not one sample, or a shape is not known.
 [[nodiscard]] std::optional<std::map<std::string, graph::Dims>> batched_shapes(
     const graph::Graph& graph, const std::map<std::string, graph::Dims>& input_shapes, int batch);
 
-/// Cuts the tensors, in order, into runs whose values of one sample together take at most `max_bytes`, at least one
-/// tensor each. Tensors without a known size count as 16 MiB.
-[[nodiscard]] std::vector<std::vector<std::string>> group_taps(const graph::Model& model,
-                                                               const std::vector<std::string>& tensors,
-                                                               const std::map<std::string, graph::Dims>& input_shapes,
-                                                               std::int64_t max_bytes);
+/// Cuts the tensors, in order, into runs whose values of one sample together take at most `max_bytes`, at
+/// least one tensor each. Tensors without a known size count as 16 MiB.
+[[nodiscard]] std::vector<std::vector<std::string>> group_taps(
+    const graph::Model& model, const std::vector<std::string>& tensors,
+    const std::map<std::string, graph::Dims>& input_shapes, std::int64_t max_bytes);
 
 }  // namespace tempera::compress

@@ -48,7 +48,8 @@ class MemoryDataset final : public data::Dataset {
 };
 
 /// Normal numbers of the given shape, sample by sample.
-[[nodiscard]] inline MemoryDataset normal_samples(std::size_t count, const graph::Dims& dims, std::uint64_t seed = 1) {
+[[nodiscard]] inline MemoryDataset normal_samples(std::size_t count, const graph::Dims& dims,
+                                                  std::uint64_t seed = 1) {
   std::vector<std::vector<graph::Tensor>> inputs;
   for (std::size_t i = 0; i < count; ++i) {
     graph::Tensor::Writable tensor = graph::Tensor::allocate(graph::DataType::kFloat32, dims);

@@ -13,7 +13,7 @@
 #include <openvino/runtime/properties.hpp>
 
 #include "tempera/base/error.h"
-#include "tempera/engine/openvino/model_cache.h"
+#include "tempera/base/file_cache.h"
 #include "tempera/engine/openvino/model_import.h"
 #include "tempera/engine/openvino/ov_error.h"
 #include "tempera/engine/openvino/session.h"
@@ -234,18 +234,12 @@ Sha256Digest OpenvinoEngine::cache_key(const graph::Model& model, const CompileO
     add(name);
     add(graph::to_string(dims));
   }
-  const onnx::Skeleton skeleton = onnx::serialize_skeleton(model, kSharedWeightBytes);
-  add(skeleton.bytes);
-  for (const auto& [name, weight] : skeleton.weights) {
-    add(name);
-    add(fmt::format("{}{}", numeric::to_string(weight.type()), graph::to_string(weight.dims())));
-    hash.update(weight.bytes());
-  }
+  hash.update(onnx::content_hash(model));
   return hash.finish();
 }
 
 std::unique_ptr<Session> OpenvinoEngine::compile_cached(const graph::Model& model, const CompileOptions& options) const {
-  const ModelCache cache(options.cache_dir / fmt::format("openvino-{}", attributes_.version), kCacheBytes);
+  const FileCache cache(options.cache_dir / fmt::format("openvino-{}", attributes_.version), kCacheBytes);
   const Sha256Digest key = cache_key(model, options);
   if (const auto entry = cache.find(key)) {
     try {

@@ -1,4 +1,4 @@
-#include "tempera/engine/openvino/model_cache.h"
+#include "tempera/base/file_cache.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,18 +12,18 @@
 
 #include "tempera/base/error.h"
 
-namespace tempera::engine::openvino {
+namespace tempera {
 namespace {
 
 namespace fs = std::filesystem;
 
 // With the checksum a full cache line, so that weights within the content stay aligned.
-constexpr std::string_view kMagic = "tempera compiled model 1       \n";
+constexpr std::string_view kMagic = "tempera cached file 1          \n";
 constexpr std::string_view kSuffix = ".blob";
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(Sha256Digest);
 static_assert(kHeaderBytes == 64);
 
-// Ours, a regular file, and writable by nobody else: a compiled model is code that will run.
+// Ours, a regular file, and writable by nobody else: a compiled model among them is code that will run.
 bool is_trusted(const fs::path& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
@@ -44,7 +44,7 @@ std::optional<std::span<const std::byte>> checked_content(std::span<const std::b
 
 }  // namespace
 
-ModelCache::ModelCache(fs::path folder, std::int64_t max_bytes) : folder_(std::move(folder)), max_bytes_(max_bytes) {
+FileCache::FileCache(fs::path folder, std::int64_t max_bytes) : folder_(std::move(folder)), max_bytes_(max_bytes) {
   std::error_code error;
   const bool made = fs::create_directories(folder_, error);
   if (error) {
@@ -55,9 +55,9 @@ ModelCache::ModelCache(fs::path folder, std::int64_t max_bytes) : folder_(std::m
   }
 }
 
-fs::path ModelCache::path_of(const Sha256Digest& key) const { return folder_ / (to_hex(key) + std::string(kSuffix)); }
+fs::path FileCache::path_of(const Sha256Digest& key) const { return folder_ / (to_hex(key) + std::string(kSuffix)); }
 
-std::optional<ModelCache::Entry> ModelCache::find(const Sha256Digest& key) const {
+std::optional<FileCache::Entry> FileCache::find(const Sha256Digest& key) const {
   const fs::path path = path_of(key);
   if (!is_trusted(path)) {
     return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<ModelCache::Entry> ModelCache::find(const Sha256Digest& key) const
   return entry;
 }
 
-void ModelCache::make_room(std::int64_t bytes) const {
+void FileCache::make_room(std::int64_t bytes) const {
   struct File {
     fs::path path;
     fs::file_time_type used;
@@ -107,7 +107,7 @@ void ModelCache::make_room(std::int64_t bytes) const {
   }
 }
 
-void ModelCache::put(const Sha256Digest& key, std::string_view content) const {
+void FileCache::put(const Sha256Digest& key, std::string_view content) const {
   const auto bytes = static_cast<std::int64_t>(content.size() + kHeaderBytes);
   if (bytes > max_bytes_) {
     return;
@@ -121,4 +121,9 @@ void ModelCache::put(const Sha256Digest& key, std::string_view content) const {
   file.commit();
 }
 
-}  // namespace tempera::engine::openvino
+void FileCache::remove(const Sha256Digest& key) const noexcept {
+  std::error_code ignored;
+  fs::remove(path_of(key), ignored);
+}
+
+}  // namespace tempera

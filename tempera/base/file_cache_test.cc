@@ -1,4 +1,4 @@
-#include "tempera/engine/openvino/model_cache.h"
+#include "tempera/base/file_cache.h"
 
 #include <chrono>
 #include <filesystem>
@@ -10,16 +10,16 @@
 
 #include "tempera/base/error.h"
 
-namespace tempera::engine::openvino {
+namespace tempera {
 namespace {
 
 namespace fs = std::filesystem;
 
-class ModelCacheTest : public testing::Test {
+class FileCacheTest : public testing::Test {
  protected:
   void SetUp() override {
     folder_ = fs::temp_directory_path() /
-              ("tempera_model_cache_" + std::to_string(::getpid()) + "_" +
+              ("tempera_file_cache_" + std::to_string(::getpid()) + "_" +
                testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
   }
@@ -27,7 +27,7 @@ class ModelCacheTest : public testing::Test {
 
   [[nodiscard]] fs::path file_of(const Sha256Digest& key) const { return folder_ / (to_hex(key) + ".blob"); }
 
-  static std::string text(const ModelCache::Entry& entry) {
+  static std::string text(const FileCache::Entry& entry) {
     return {reinterpret_cast<const char*>(entry.content.data()), entry.content.size()};
   }
 
@@ -35,8 +35,8 @@ class ModelCacheTest : public testing::Test {
   const Sha256Digest key_ = sha256("a");
 };
 
-TEST_F(ModelCacheTest, ReturnsWhatWasPut) {
-  const ModelCache cache(folder_, 1 << 20);
+TEST_F(FileCacheTest, ReturnsWhatWasPut) {
+  const FileCache cache(folder_, 1 << 20);
   EXPECT_FALSE(cache.find(key_));
   cache.put(key_, "compiled");
   const auto entry = cache.find(key_);
@@ -45,8 +45,16 @@ TEST_F(ModelCacheTest, ReturnsWhatWasPut) {
   EXPECT_FALSE(cache.find(sha256("b")));
 }
 
-TEST_F(ModelCacheTest, ADamagedFileIsAsIfAbsentAndIsReplaced) {
-  const ModelCache cache(folder_, 1 << 20);
+TEST_F(FileCacheTest, RemovedFilesAreGone) {
+  const FileCache cache(folder_, 1 << 20);
+  cache.put(key_, "compiled");
+  cache.remove(key_);
+  EXPECT_FALSE(cache.find(key_));
+  cache.remove(key_);  // nothing there: nothing happens
+}
+
+TEST_F(FileCacheTest, ADamagedFileIsAsIfAbsentAndIsReplaced) {
+  const FileCache cache(folder_, 1 << 20);
   cache.put(key_, "compiled");
   {
     std::fstream file(file_of(key_), std::ios::in | std::ios::out | std::ios::binary);
@@ -60,23 +68,23 @@ TEST_F(ModelCacheTest, ADamagedFileIsAsIfAbsentAndIsReplaced) {
   EXPECT_EQ(text(cache.find(key_).value()), "again");
 }
 
-TEST_F(ModelCacheTest, AFileThatOthersMayWriteIsNotTrusted) {
-  const ModelCache cache(folder_, 1 << 20);
+TEST_F(FileCacheTest, AFileThatOthersMayWriteIsNotTrusted) {
+  const FileCache cache(folder_, 1 << 20);
   cache.put(key_, "compiled");
   fs::permissions(file_of(key_), fs::perms::others_write, fs::perm_options::add);
   EXPECT_FALSE(cache.find(key_));
 }
 
-TEST_F(ModelCacheTest, ALinkIsNotTrusted) {
-  const ModelCache cache(folder_, 1 << 20);
+TEST_F(FileCacheTest, ALinkIsNotTrusted) {
+  const FileCache cache(folder_, 1 << 20);
   cache.put(key_, "compiled");
   fs::rename(file_of(key_), folder_ / "elsewhere");
   fs::create_symlink(folder_ / "elsewhere", file_of(key_));
   EXPECT_FALSE(cache.find(key_));
 }
 
-TEST_F(ModelCacheTest, TheLongestUnusedGoesFirst) {
-  const ModelCache cache(folder_, 420);  // room for three files of 64 + 70 bytes
+TEST_F(FileCacheTest, TheLongestUnusedGoesFirst) {
+  const FileCache cache(folder_, 420);  // room for three files of 64 + 70 bytes
   const std::string content(70, 'c');
   const Sha256Digest second = sha256("second");
   const Sha256Digest third = sha256("third");
@@ -94,16 +102,16 @@ TEST_F(ModelCacheTest, TheLongestUnusedGoesFirst) {
   EXPECT_TRUE(cache.find(third));
 }
 
-TEST_F(ModelCacheTest, WhatExceedsTheWholeCacheIsNotKept) {
-  const ModelCache cache(folder_, 100);
+TEST_F(FileCacheTest, WhatExceedsTheWholeCacheIsNotKept) {
+  const FileCache cache(folder_, 100);
   cache.put(key_, std::string(200, 'c'));
   EXPECT_FALSE(cache.find(key_));
 }
 
-TEST_F(ModelCacheTest, AFolderThatCannotBeMadeIsAnError) {
+TEST_F(FileCacheTest, AFolderThatCannotBeMadeIsAnError) {
   std::ofstream(folder_.string()) << "a file";
-  EXPECT_THROW(ModelCache(folder_ / "below", 100), Error);
+  EXPECT_THROW(FileCache(folder_ / "below", 100), Error);
 }
 
 }  // namespace
-}  // namespace tempera::engine::openvino
+}  // namespace tempera
