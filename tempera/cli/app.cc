@@ -21,6 +21,7 @@ namespace {
 constexpr Command kCommands[] = {
     {"optimize", "make a model faster and prove it: the main job", add_optimize},
     {"quantize", "store weights in 8 to 1 bits, and measure what that costs", add_quantize},
+    {"prune", "remove channels or set weights to zero, and measure what that cost", add_prune},
     {"run", "run a model on files and write its outputs", add_run},
     {"sensitivity", "show which layers cost how much in which number format", add_sensitivity},
     {"inspect", "operators, parameters, FLOPs, shapes, and what each engine supports", add_inspect},

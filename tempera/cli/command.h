@@ -29,6 +29,7 @@ void add_doctor(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_optimize(CLI::App& app);
 void add_quantize(CLI::App& app);
+void add_prune(CLI::App& app);
 void add_run(CLI::App& app);
 void add_sensitivity(CLI::App& app);
 

@@ -164,6 +164,14 @@ std::string now_utc() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
 }
 
+void hash_settings(report::Report& report) {
+  std::string all;
+  for (const auto& [key, value] : report.settings) {
+    all += key + "=" + value + "\n";
+  }
+  report.settings_sha256 = to_hex(sha256(all));
+}
+
 void fill_header(report::Report& report, const OptimizeOptions& options, const Subject& subject) {
   report.command = options.command;
   report.created = now_utc();
@@ -191,11 +199,7 @@ void fill_header(report::Report& report, const OptimizeOptions& options, const S
       {"pairs", std::to_string(options.pairs)},
       {"skipped passes", fmt::format("{}", fmt::join(options.skip_passes, " "))},
       {"shapes", shapes_text(subject.input_shapes)}};
-  std::string all;
-  for (const auto& [key, value] : report.settings) {
-    all += key + "=" + value + "\n";
-  }
-  report.settings_sha256 = to_hex(sha256(all));
+  hash_settings(report);
   report.samples = {{"calibrate", static_cast<std::int64_t>(subject.split.calibrate.size())},
                     {"search", static_cast<std::int64_t>(subject.split.search.size())},
                     {"verify", static_cast<std::int64_t>(subject.split.verify.size())}};

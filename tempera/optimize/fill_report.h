@@ -20,6 +20,9 @@ namespace tempera::optimize {
 /// What is known before anything is measured: command, versions, machine, fingerprints, settings, samples.
 void fill_header(report::Report& report, const OptimizeOptions& options, const Subject& subject);
 
+/// Fills in the hash over the settings as they are now.
+void hash_settings(report::Report& report);
+
 /// What was measured: candidates with verdicts, time per node, summary, deploy settings.
 ///
 /// \param chosen   index into candidates; 0 is the original

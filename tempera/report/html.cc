@@ -106,6 +106,19 @@ std::string candidate_table(const Report& report) {
          "\"at least\" is the lower 95 % bound.</p>\n";
 }
 
+std::string figure_table(const Report& report) {
+  if (report.figures.empty()) {
+    return {};
+  }
+  std::string out = "<h2>Before and after</h2>\n<table><tr><th>figure<th>before<th>after<th>share left</tr>\n";
+  for (const Figure& figure : report.figures) {
+    out += fmt::format("<tr><td>{}<td>{}<td>{}<td>{}</tr>\n", escape(figure.name),
+                       escape(human_figure(figure.before, figure.unit)), escape(human_figure(figure.after, figure.unit)),
+                       figure.before > 0 ? fmt::format("{:.1f} %", 100.0 * figure.after / figure.before) : "-");
+  }
+  return out + "</table>\n";
+}
+
 std::string picture_rows(const Report& report) {
   if (report.pictures.empty()) {
     return {};
@@ -243,7 +256,7 @@ std::string to_html(const Report& report) {
     out += fmt::format("<div class=note>{}</div>\n", escape(note));
   }
   out +=
-      cards(report) + candidate_table(report) + picture_rows(report) + trial_section(report) +
+      cards(report) + candidate_table(report) + figure_table(report) + picture_rows(report) + trial_section(report) +
       layer_table(report) + pass_list(report) + node_table(report);
   std::map<std::string, std::string> files = {
       {"model", fmt::format("{} (sha256 {})", report.model.path, report.model.sha256)},

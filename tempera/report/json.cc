@@ -10,6 +10,7 @@ using Json = nlohmann::ordered_json;
 // Declared ahead, so that list_of finds all of them.
 Json json_of(const Loss& l);
 Json json_of(const Candidate& c);
+Json json_of(const Figure& f);
 Json json_of(const Site& s);
 Json json_of(const PassRecord& p);
 Json json_of(const NodeRecord& n);
@@ -69,6 +70,10 @@ Json json_of(const Candidate& c) {
           {"losses", list_of(c.losses)},
           {"chosen", c.chosen},
           {"verdict", c.verdict}};
+}
+
+Json json_of(const Figure& f) {
+  return {{"name", f.name}, {"unit", f.unit}, {"before", f.before}, {"after", f.after}};
 }
 
 Json json_of(const Site& s) { return {{"node", s.node}, {"text", s.text}}; }
@@ -132,6 +137,7 @@ std::string to_json(const Report& r) {
                      {"verified", r.verified},
                      {"summary", r.summary},
                      {"candidates", list_of(r.candidates)},
+                     {"figures", list_of(r.figures)},
                      {"passes", list_of(r.passes)},
                      {"nodes", list_of(r.nodes)},
                      {"layers", list_of(r.layers)},

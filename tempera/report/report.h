@@ -115,6 +115,14 @@ struct Trial {
   bool chosen = false;
 };
 
+/// One property of the model, before and after: parameters, floating-point operations, zeros.
+struct Figure {
+  std::string name;
+  std::string unit;  ///< "bytes" is shown as MB
+  double before = 0.0;
+  double after = 0.0;
+};
+
 /// A picture row of the page: the same crop before and after, and their difference magnified. PNG files'
 /// bytes.
 struct Picture {
@@ -143,6 +151,7 @@ struct Report {
   bool verified = false;              ///< losses below were measured on held-out data with the written file
   std::string summary;                ///< one sentence: what was gained, or why the original stayed
   std::vector<Candidate> candidates;  ///< the first is the baseline
+  std::vector<Figure> figures;
   std::vector<PassRecord> passes;
   std::vector<NodeRecord> nodes;
   std::vector<LayerRecord> layers;  ///< empty when no number format was searched
@@ -162,6 +171,9 @@ struct Report {
 
 /// The table for a terminal. \param color  ANSI colours
 [[nodiscard]] std::string to_table(const Report& report, bool color);
+
+/// "35.7 M", "1.93 G", "912": decimal prefixes, three digits; bytes as human_bytes() has them.
+[[nodiscard]] std::string human_figure(double value, const std::string& unit);
 
 /// "11.3 MB", "912 kB": decimal units, three digits.
 [[nodiscard]] std::string human_bytes(std::int64_t bytes);

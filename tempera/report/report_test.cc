@@ -55,6 +55,17 @@ Report searched() {
   return report;
 }
 
+TEST(ReportTest, FiguresStandSideBySide) {
+  Report report = sample();
+  report.figures = {{"parameters", "", 35.7e6, 912}, {"weights", "bytes", 1000, 999}, {"work", "FLOP", 2.5e9, 40}};
+  const std::string table = to_table(report, false);
+  EXPECT_NE(table.find("parameters: 35.7 M -> 912\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("weights: 1 kB -> 999 B\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("work: 2.5 GFLOP -> 40 FLOP\n"), std::string::npos) << table;
+  EXPECT_NE(to_json(report).find("\"before\": 35700000.0"), std::string::npos);
+  EXPECT_NE(to_html(report).find("<td>parameters<td>35.7 M<td>912<td>0.0 %"), std::string::npos);
+}
+
 TEST(ReportTest, LayersAndTrialsAreInTheJson) {
   const auto json = nlohmann::json::parse(to_json(searched()));
   EXPECT_EQ(json.at("layers").at(0).at("format"), "int8 x int8");

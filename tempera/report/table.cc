@@ -67,6 +67,19 @@ std::string human_bytes(std::int64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
 }
 
+std::string human_figure(double value, const std::string& unit) {
+  if (unit == "bytes") {
+    return human_bytes(static_cast<std::int64_t>(value));
+  }
+  constexpr std::array<const char*, 5> kPrefixes = {"", " k", " M", " G", " T"};
+  std::size_t prefix = 0;
+  while (std::fabs(value) >= 999.5 && prefix + 1 < kPrefixes.size()) {
+    value /= 1000.0;
+    ++prefix;
+  }
+  return fmt::format("{:.3g}{}{}", value, kPrefixes[prefix], unit.empty() ? "" : (prefix == 0 ? " " : "") + unit);
+}
+
 namespace {
 
 // "52 x int8 x int8, 3 x float", most frequent first.
@@ -105,6 +118,10 @@ std::string to_table(const Report& report, bool color) {
   std::string out = paint("1", report.summary) + "\n\n" + layout(rows);
   for (const Candidate& c : report.candidates) {
     out += c.verdict.empty() ? "" : fmt::format("  {}: {}\n", c.name, c.verdict);
+  }
+  for (const Figure& figure : report.figures) {
+    out += fmt::format("{}: {} -> {}\n", figure.name, human_figure(figure.before, figure.unit),
+                       human_figure(figure.after, figure.unit));
   }
   std::size_t fired = 0;
   std::string list;

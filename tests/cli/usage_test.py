@@ -4,7 +4,7 @@ import unittest
 
 from program import Case, run
 
-COMMANDS = ["optimize", "run", "inspect", "calibrate", "compare", "bench", "doctor", "completion"]
+COMMANDS = ["optimize", "quantize", "prune", "run", "sensitivity", "inspect", "calibrate", "compare", "bench", "doctor", "completion"]
 
 
 class Usage(Case):

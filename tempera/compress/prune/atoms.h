@@ -24,8 +24,8 @@ struct Reason {
   std::string text;
 };
 
-/// Which indices must be removed together: a union-find whose classes are *channels*. A class that holds one index that
-/// may not go is frozen as a whole.
+/// Which indices must be removed together: a union-find whose classes are *channels*. A class that holds one
+/// index that may not go is frozen as a whole.
 class Atoms {
  public:
   Axis add(std::size_t count);

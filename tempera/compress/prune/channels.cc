@@ -4,11 +4,13 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
 #include "tempera/compress/prune/cut.h"
+#include "tempera/pass/rewrite.h"
 
 namespace tempera::compress {
 namespace {
@@ -25,13 +27,15 @@ std::vector<std::size_t> least_first(const ChannelGroup& group) {
   return order;
 }
 
-// The least number of channels not below `wanted` whose outputs are a multiple of `align`; all when there is none.
+// The least number of channels not below `wanted` whose outputs are a multiple of `align`; all when there is
+// none.
 std::size_t aligned(const ChannelGroup& group, std::size_t wanted, std::int64_t align) {
   const auto step = static_cast<std::size_t>(align / std::gcd(align, group.width));
   return std::min((std::max<std::size_t>(wanted, 1) + step - 1) / step * step, group.channels.size());
 }
 
-std::vector<std::size_t> keep_in_each(const std::vector<ChannelGroup>& groups, const ChannelOptions& options) {
+std::vector<std::size_t> keep_in_each(const std::vector<ChannelGroup>& groups,
+                                      const ChannelOptions& options) {
   std::vector<std::size_t> keep;
   for (const ChannelGroup& group : groups) {
     const double count = static_cast<double>(group.channels.size());
@@ -41,7 +45,8 @@ std::vector<std::size_t> keep_in_each(const std::vector<ChannelGroup>& groups, c
   return keep;
 }
 
-std::vector<std::size_t> keep_globally(const std::vector<ChannelGroup>& groups, const ChannelOptions& options) {
+std::vector<std::size_t> keep_globally(const std::vector<ChannelGroup>& groups,
+                                       const ChannelOptions& options) {
   struct Candidate {
     double importance;
     std::size_t group;
@@ -81,7 +86,8 @@ void require_ranges(const ChannelOptions& options) {
                 fmt::format("the pruning ratio is {}, expected 0 to below 1", options.pruning_ratio));
   }
   if (options.align < 1) {
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("the alignment is {}, expected at least 1", options.align));
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the alignment is {}, expected at least 1", options.align));
   }
 }
 
@@ -95,7 +101,8 @@ class Removal {
 
   // An axis that would become empty keeps its most important class.
   void keep_one(const Axis& axis) {
-    const bool empty = !axis.empty() && std::all_of(axis.begin(), axis.end(), [&](Atom atom) { return gone(atom); });
+    const bool empty =
+        !axis.empty() && std::all_of(axis.begin(), axis.end(), [&](Atom atom) { return gone(atom); });
     if (!empty) {
       return;
     }
@@ -116,6 +123,53 @@ class Removal {
   const Coupling& coupling_;
   std::map<Atom, double> gone_;
 };
+
+// Where a layer's weight is summed over, and where its outputs lie.
+struct WeightAxes {
+  std::size_t inputs;
+  std::size_t outputs;
+};
+
+std::optional<WeightAxes> weight_axes(const graph::Graph& graph, graph::Use use) {
+  const graph::Node& node = graph.node(use.node);
+  if (use.input != 1) {
+    return std::nullopt;
+  }
+  if (node.is("Conv") && graph.attribute<std::int64_t>(use.node, "group", 1) == 1) {
+    return WeightAxes{1, 0};
+  }
+  if (node.is("Gemm") && graph.attribute<std::int64_t>(use.node, "transB", 0) != 0) {
+    return WeightAxes{1, 0};
+  }
+  const bool product = node.is("Gemm") || node.is("MatMul");
+  return product ? std::optional(WeightAxes{0, 1}) : std::nullopt;
+}
+
+std::vector<Reader> find_readers(const Coupling& coupling, const std::vector<bool>& removed) {
+  const graph::Graph& graph = coupling.graph();
+  std::vector<Reader> readers;
+  for (const graph::NodeId id : graph.nodes()) {
+    const graph::Use use{id, 1};
+    const auto labels = coupling.weights().find(use);
+    const auto axes = weight_axes(graph, use);
+    if (labels == coupling.weights().end() || !axes || axes->inputs >= labels->second.size()) {
+      continue;
+    }
+    const Axis& inputs = labels->second[axes->inputs];
+    if (count_kept(inputs, removed) == static_cast<std::int64_t>(inputs.size())) {
+      continue;
+    }
+    Reader reader{id, pass::site(graph, id), {}};
+    for (const Atom atom : labels->second[axes->outputs]) {
+      reader.outputs_kept.push_back(!removed[atom]);
+    }
+    if (reader.outputs_kept.empty()) {
+      reader.outputs_kept = {true};  // an axis of one is not labelled
+    }
+    readers.push_back(std::move(reader));
+  }
+  return readers;
+}
 
 }  // namespace
 
@@ -161,7 +215,12 @@ ChannelPlan plan_channels(const Coupling& coupling, const ChannelOptions& option
 ChannelPruned prune_channels(const graph::Model& model, const ChannelOptions& options) {
   const Coupling coupling(model, options.ignore);
   ChannelPlan plan = plan_channels(coupling, options);
-  return {cut_channels(model, coupling, plan.removed), std::move(plan.groups), find_barriers(coupling)};
+  ChannelPruned pruned;
+  pruned.model = cut_channels(model, coupling, plan.removed);
+  pruned.groups = std::move(plan.groups);
+  pruned.barriers = find_barriers(coupling);
+  pruned.readers = find_readers(coupling, plan.removed);
+  return pruned;
 }
 
 }  // namespace tempera::compress

@@ -15,12 +15,14 @@ graph::Model two_layers() {
       a = Conv(x, w1)
       b = Conv(a, w2)
       y = Conv(b, w3)
-    })", 17, {"w1", "w2", "w3"});
+    })",
+               17, {"w1", "w2", "w3"});
 }
 
 void set_weight(graph::Model& model, std::string_view name, const std::vector<float>& numbers) {
   const graph::ValueId id = model.graph.find_value(name).value();
-  model.graph.set_constant(id, graph::Tensor::from<float>(model.graph.constant(id)->dims(), std::span<const float>(numbers)));
+  model.graph.set_constant(
+      id, graph::Tensor::from<float>(model.graph.constant(id)->dims(), std::span<const float>(numbers)));
 }
 
 TEST(ChannelsTest, ImportanceIsTheNormOverAllWeightsOfTheGroup) {
@@ -28,7 +30,8 @@ TEST(ChannelsTest, ImportanceIsTheNormOverAllWeightsOfTheGroup) {
     g (float[1,1,2,2] x, float[3,1,1,1] w, float[2,3,1,1] u) => (float[1,2,2,2] y) {
       a = Conv(x, w)
       y = Conv(a, u)
-    })", 17, {"w", "u"});
+    })",
+                             17, {"w", "u"});
   set_weight(model, "w", {1, -2, 3});
   set_weight(model, "u", {3, 0, 4, 4, -1, 3});
   const Coupling coupling(model, {});

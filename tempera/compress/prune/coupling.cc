@@ -9,6 +9,7 @@
 #include "tempera/compress/prune/rules.h"
 #include "tempera/ops/access.h"
 #include "tempera/ops/operators.h"
+#include "tempera/pass/rewrite.h"
 
 namespace tempera::compress {
 
@@ -22,8 +23,8 @@ const Rule* find_rule(const graph::Node& node) {
     return nullptr;
   }
   for (const std::span<const Rule> rules : {layer_rules(), norm_rules(), layout_rules()}) {
-    const auto found =
-        std::find_if(rules.begin(), rules.end(), [&](const Rule& rule) { return rule.op_type == node.op_type; });
+    const auto found = std::find_if(rules.begin(), rules.end(),
+                                    [&](const Rule& rule) { return rule.op_type == node.op_type; });
     if (found != rules.end()) {
       return &*found;
     }
@@ -38,8 +39,9 @@ const Rule* find_rule(const graph::Node& node) {
 
 // Operators whose rule looks at tensors of sizes itself.
 bool follows_sizes(const graph::Node& node) {
-  return node.is("Concat") || node.is("Gather") || node.is("Slice") || node.is("Squeeze") || node.is("Unsqueeze") ||
-         node.is("Identity") || node.is("Cast") || node.is("Reshape") || node.is("Expand") || node.is("Resize");
+  return node.is("Concat") || node.is("Gather") || node.is("Slice") || node.is("Squeeze") ||
+         node.is("Unsqueeze") || node.is("Identity") || node.is("Cast") || node.is("Reshape") ||
+         node.is("Expand") || node.is("Resize");
 }
 
 }  // namespace
@@ -70,9 +72,9 @@ Coupling::Coupling(const graph::Model& model, const std::vector<std::string>& ig
 
 void Coupling::visit(NodeId id) {
   const graph::Node& node = graph_.node(id);
-  const bool fixed = ops::is_pure(node) && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
-                       return !input.valid() || is_fixed(input);
-                     });
+  const bool fixed =
+      ops::is_pure(node) && std::all_of(node.inputs.begin(), node.inputs.end(),
+                                        [&](ValueId input) { return !input.valid() || is_fixed(input); });
   if (fixed) {
     fixed_.insert(node.outputs.begin(), node.outputs.end());
   }
@@ -117,8 +119,9 @@ void Coupling::set_output(NodeId id, std::size_t i, Labels labels) {
   }
   const auto& shape = graph_.value(value).type.shape;
   for (std::size_t axis = 0; axis < labels.size(); ++axis) {
-    const bool fits = shape && shape->size() == labels.size() &&
-                      (!(*shape)[axis].fixed() || (*shape)[axis].value == static_cast<std::int64_t>(labels[axis].size()));
+    const bool fits =
+        shape && shape->size() == labels.size() &&
+        (!(*shape)[axis].fixed() || (*shape)[axis].value == static_cast<std::int64_t>(labels[axis].size()));
     if (!labels[axis].empty() && !fits) {
       freeze(labels[axis], id, "the shape of its output is not known, or not as expected");
       labels[axis].clear();
@@ -137,8 +140,9 @@ void Coupling::unite(const Axis& a, const Axis& b, NodeId why) {
     return;
   }
   for (const Axis& axis : {a, b}) {
-    freeze(axis, why, a.empty() || b.empty() ? "joined with a tensor whose size is given from outside"
-                                             : "joined with an axis of another size");
+    freeze(axis, why,
+           a.empty() || b.empty() ? "joined with a tensor whose size is given from outside"
+                                  : "joined with an axis of another size");
   }
 }
 
@@ -169,7 +173,8 @@ bool Coupling::is_fixed(ValueId id) const { return graph_.constant(id).has_value
 std::vector<SizeEntry> Coupling::sizes(ValueId id) const {
   if (const auto constant = graph_.constant(id)) {
     std::vector<SizeEntry> entries;
-    for (const std::int64_t number : constant->rank() <= 1 ? ops::constant_ints(graph_, id).value_or(graph::Dims{}) : graph::Dims{}) {
+    for (const std::int64_t number :
+         constant->rank() <= 1 ? ops::constant_ints(graph_, id).value_or(graph::Dims{}) : graph::Dims{}) {
       entries.push_back({SizeEntry::Kind::kConstant, {}, 0, number});
     }
     return entries;
@@ -211,9 +216,9 @@ void Coupling::freeze_pinned() {
       continue;
     }
     const std::string& name = graph_.value(value).name;
-    const std::string text =
-        graph_.is_output(value) ? fmt::format("graph output '{}' keeps its shape", name)
-                                : fmt::format("'{}' is read inside the body of an If, Loop or Scan", name);
+    const std::string text = graph_.is_output(value)
+                                 ? fmt::format("graph output '{}' keeps its shape", name)
+                                 : fmt::format("'{}' is read inside the body of an If, Loop or Scan", name);
     for (const Axis& axis : labels) {
       freeze(axis, graph_.producer(value), text);
     }
@@ -221,12 +226,14 @@ void Coupling::freeze_pinned() {
 }
 
 void Coupling::freeze_ignored(const std::vector<std::string>& ignore) {
+  const std::vector<NodeId> nodes = graph_.nodes();
   for (const std::string& name : ignore) {
-    const std::optional<NodeId> id = graph_.find_node(name);
-    if (!id) {
+    const auto id = std::find_if(nodes.begin(), nodes.end(),
+                                 [&](NodeId node) { return pass::site(graph_, node) == name; });
+    if (id == nodes.end()) {
       std::vector<std::string> names;
       for (const Producer& producer : producers_) {
-        names.push_back(graph_.node(producer.node).name);
+        names.push_back(pass::site(graph_, producer.node));
       }
       throw Error(ErrorCode::kNotFound, unknown_name("layer", name, names));
     }

@@ -15,12 +15,13 @@ namespace tempera::compress {
 /// What has to change in a node, apart from its weights, when indices go.
 struct Edit {
   enum class Kind : std::uint8_t {
-    kShapeEntry,     ///< entry `entry` of the shape in input `input` becomes the size left of axes[0]
-    kSplitSizes,     ///< parts of a Split: the sizes left of axes[0], axes[1], ..
-    kSliceRange,     ///< entry `entry` of a Slice starts behind what is left of axes[0] and takes what is left of axes[1]
+    kShapeEntry,  ///< entry `entry` of the shape in input `input` becomes the size left of axes[0]
+    kSplitSizes,  ///< parts of a Split: the sizes left of axes[0], axes[1], ..
+    kSliceRange,  ///< entry `entry` of a Slice starts behind what is left of axes[0] and takes what is left
+                  ///< of axes[1]
     kGatherIndices,  ///< constant indices along axes[0], renumbered; those that went are left out
     kCount,          ///< the attribute `attribute` becomes the size left of axes[0]
-    kRmsScale,       ///< RMSNormalization over axes[0]: scale and epsilon keep the mean over all that there was
+    kRmsScale,  ///< RMSNormalization over axes[0]: scale and epsilon keep the mean over all that there was
   };
   Kind kind = Kind::kCount;
   graph::NodeId node;
@@ -47,16 +48,17 @@ struct SizeEntry {
 
 /// Which indices along which axes of a graph's tensors belong together.
 ///
-/// The dependency graph of DepGraph (Fang et al. 2023, arXiv:2301.12900, sec. 3.2), with single indices as nodes: an
-/// operator unites the indices of its inputs, outputs and weights that must go together, whatever moves them about
-/// (Concat, Split, Reshape, Transpose, ..). What it does not understand freezes everything it touches.
+/// The dependency graph of DepGraph (Fang et al. 2023, arXiv:2301.12900, sec. 3.2), with single indices as
+/// nodes: an operator unites the indices of its inputs, outputs and weights that must go together, whatever
+/// moves them about (Concat, Split, Reshape, Transpose, ..). What it does not understand freezes everything
+/// it touches.
 ///
-/// Weights are labelled at each use apart, so a constant that several layers read (an exporter keeps equal ones once)
-/// does not tie them together.
+/// Weights are labelled at each use apart, so a constant that several layers read (an exporter keeps equal
+/// ones once) does not tie them together.
 class Coupling {
  public:
   /// \param model   types inferred; looked at while building only
-  /// \param ignore  names of nodes whose weights stay whole
+  /// \param ignore  names of layers whose weights stay whole: the node's, or its first output's when it has none
   /// \throws Error{kNotFound} for a name in `ignore` that no node has
   Coupling(const graph::Model& model, const std::vector<std::string>& ignore);
 
@@ -70,19 +72,22 @@ class Coupling {
   /// Reduced or normalised over: removing zeros changes these a little (a mean over fewer numbers).
   [[nodiscard]] bool approximate(Atom atom) const { return approximate_.contains(atoms_.find(atom)); }
 
-  // -- for the rules of operators ------------------------------------------------------------------------------------
+  // -- for the rules of operators
+  // ------------------------------------------------------------------------------------
 
   [[nodiscard]] const graph::Graph& graph() const noexcept { return graph_; }
   [[nodiscard]] std::int64_t opset() const noexcept { return opset_; }
 
-  /// Labels of an input, one entry for each axis: of the value, or of the constant at this use (every axis longer than 1
-  /// has labels of its own then). Empty when the rank is not known.
+  /// Labels of an input, one entry for each axis: of the value, or of the constant at this use (every axis
+  /// longer than 1 has labels of its own then). Empty when the rank is not known.
   [[nodiscard]] Labels input(graph::NodeId id, std::size_t i);
   void set_output(graph::NodeId id, std::size_t i, Labels labels);
 
   /// The two are one axis. An opaque one freezes the other.
   void unite(const Axis& a, const Axis& b, graph::NodeId why);
-  void freeze(const Axis& axis, graph::NodeId node, std::string text) { atoms_.freeze(axis, {node, std::move(text)}); }
+  void freeze(const Axis& axis, graph::NodeId node, std::string text) {
+    atoms_.freeze(axis, {node, std::move(text)});
+  }
   void freeze_inputs(graph::NodeId id, const std::string& text);
   [[nodiscard]] Axis fresh(std::size_t count) { return atoms_.add(count); }
   /// Each block of `block` neighbours goes together. \return one atom for each block

@@ -26,7 +26,8 @@ std::int64_t count_kept(const Axis& axis, const std::vector<bool>& removed) {
 }
 
 Tensor without(const Tensor& tensor, std::size_t axis, const Axis& labels, const std::vector<bool>& removed) {
-  TEMPERA_CHECK(tensor.dims().at(axis) == static_cast<std::int64_t>(labels.size()), "labels do not fit the tensor");
+  TEMPERA_CHECK(tensor.dims().at(axis) == static_cast<std::int64_t>(labels.size()),
+                "labels do not fit the tensor");
   Dims dims = tensor.dims();
   dims[axis] = count_kept(labels, removed);
   const auto middle = tensor.dims().begin() + static_cast<std::ptrdiff_t>(axis);
@@ -54,7 +55,8 @@ class Cutter {
   graph::Model run() {
     cut_weights();
     for (const Edit& edit : coupling_.edits()) {
-      const bool touched = std::any_of(edit.axes.begin(), edit.axes.end(), [&](const Axis& axis) { return is_cut(axis); });
+      const bool touched =
+          std::any_of(edit.axes.begin(), edit.axes.end(), [&](const Axis& axis) { return is_cut(axis); });
       if (touched) {
         apply(edit);
       }
@@ -63,15 +65,23 @@ class Cutter {
     graph_.remove_dead();
     graph_.sort();
     graph::verify(graph_);
-    onnx::infer_types(model_);
+    try {
+      onnx::infer_types(model_);
+    } catch (Error& error) {
+      error.in("the model after channels were removed");
+      throw;
+    }
     return std::move(model_);
   }
 
  private:
   [[nodiscard]] std::int64_t kept(const Axis& axis) const { return count_kept(axis, removed_); }
-  [[nodiscard]] bool is_cut(const Axis& axis) const { return kept(axis) != static_cast<std::int64_t>(axis.size()); }
+  [[nodiscard]] bool is_cut(const Axis& axis) const {
+    return kept(axis) != static_cast<std::int64_t>(axis.size());
+  }
 
-  // A constant read alike everywhere is replaced under its name; else each use gets one of its own, equal ones once.
+  // A constant read alike everywhere is replaced under its name; else each use gets one of its own, equal
+  // ones once.
   void cut_weights() {
     std::map<ValueId, std::vector<std::pair<Tensor, ValueId>>> made;
     for (const auto& [use, labels] : coupling_.weights()) {
@@ -132,8 +142,9 @@ class Cutter {
     Dims difference(coupling_.sizes(coupling_.graph().input(edit.node, edit.input)).size(), 0);
     difference.at(edit.entry) = kept(axis) - static_cast<std::int64_t>(axis.size());
     ops::Builder builder(graph_, model_.opset(), graph_.value(shape).name);
-    graph_.set_input(edit.node, edit.input,
-                     builder.node("Add", {shape, builder.ints(std::move(difference))}, {}, graph_.value(shape).type));
+    graph_.set_input(
+        edit.node, edit.input,
+        builder.node("Add", {shape, builder.ints(std::move(difference))}, {}, graph_.value(shape).type));
   }
 
   void set_ints(NodeId node, std::size_t input, Dims values) {
@@ -213,7 +224,8 @@ class Cutter {
     std::for_each(numbers.begin(), numbers.end(), [&](double& number) { number *= std::sqrt(ratio); });
     auto scaled = pass::encode_weights(scale.type(), scale.dims(), numbers);
     TEMPERA_CHECK(scaled.has_value(), "a scale left the range of its type");
-    const ValueId fresh = graph_.add_initializer(graph_.value(graph_.input(edit.node, edit.input)).name, *scaled);
+    const ValueId fresh =
+        graph_.add_initializer(graph_.value(graph_.input(edit.node, edit.input)).name, *scaled);
     graph_.set_input(edit.node, edit.input, fresh);
     const float epsilon = graph_.attribute<float>(edit.node, "epsilon", 1e-5F);
     graph_.set_attribute(edit.node, "epsilon", static_cast<float>(epsilon * ratio));
@@ -250,7 +262,8 @@ class Cutter {
 
 }  // namespace
 
-graph::Model cut_channels(const graph::Model& model, const Coupling& coupling, const std::vector<bool>& removed) {
+graph::Model cut_channels(const graph::Model& model, const Coupling& coupling,
+                          const std::vector<bool>& removed) {
   return Cutter(model, coupling, removed).run();
 }
 

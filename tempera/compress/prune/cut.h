@@ -7,7 +7,8 @@
 
 namespace tempera::compress {
 
-/// Removes channels: slices weights along labelled axes, renumbers what the edits name, and narrows declared shapes.
+/// Removes channels: slices weights along labelled axes, renumbers what the edits name, and narrows declared
+/// shapes.
 ///
 /// \param model    the one the coupling was found in
 /// \param removed  for each atom, whether its class goes; equal within a class, false for frozen ones

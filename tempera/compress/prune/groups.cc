@@ -25,8 +25,9 @@ bool is_weight(const graph::Graph& graph, graph::Use use) {
 std::vector<double> norms_along(const std::vector<double>& numbers, const graph::Dims& dims, std::size_t axis,
                                 WeightNorm norm) {
   std::vector<double> sums(static_cast<std::size_t>(dims[axis]), 0.0);
-  const std::size_t inner = static_cast<std::size_t>(
-      std::accumulate(dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, dims.end(), std::int64_t{1}, std::multiplies<>()));
+  const std::size_t inner =
+      static_cast<std::size_t>(std::accumulate(dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1,
+                                               dims.end(), std::int64_t{1}, std::multiplies<>()));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const double magnitude = std::abs(numbers[i]);
     sums[i / inner % sums.size()] += norm == WeightNorm::kL1 ? magnitude : magnitude * magnitude;
@@ -72,7 +73,8 @@ std::map<Atom, Class> find_classes(const Coupling& coupling, WeightNorm norm) {
       if (!held) {
         continue;
       }
-      const graph::Tensor tensor = coupling.graph().constant(coupling.graph().input(use.node, use.input)).value();
+      const graph::Tensor tensor =
+          coupling.graph().constant(coupling.graph().input(use.node, use.input)).value();
       std::vector<double> norms(labels[axis].size(), 0.0);
       if (counts) {
         if (numbers.empty()) {
@@ -140,7 +142,8 @@ std::vector<Barrier> find_barriers(const Coupling& coupling) {
       if (same != barriers.end()) {
         same->channels += count;
       } else {
-        barriers.push_back({layer, count, static_cast<std::int64_t>(producer.axis.size()), node, reason->text});
+        barriers.push_back(
+            {layer, count, static_cast<std::int64_t>(producer.axis.size()), node, reason->text});
       }
     }
   }

@@ -166,7 +166,8 @@ void couple_einsum(Coupling& c, NodeId id) {
   }
   std::map<char, Axis> united;
   for (const auto& [letter, meeting] : axes) {
-    const auto labelled = std::find_if(meeting.begin(), meeting.end(), [](const Axis* axis) { return !axis->empty(); });
+    const auto labelled =
+        std::find_if(meeting.begin(), meeting.end(), [](const Axis* axis) { return !axis->empty(); });
     if (labelled == meeting.end()) {
       continue;
     }
@@ -186,7 +187,7 @@ void couple_einsum(Coupling& c, NodeId id) {
 }
 
 constexpr Rule kRules[] = {
-    {"Conv", couple_conv},   {"ConvTranspose", couple_conv}, {"Gemm", couple_gemm},
+    {"Conv", couple_conv},     {"ConvTranspose", couple_conv}, {"Gemm", couple_gemm},
     {"MatMul", couple_matmul}, {"Einsum", couple_einsum},
 };
 

@@ -80,8 +80,8 @@ void couple_squeeze(Coupling& c, NodeId id) {
   c.set_output(id, 0, std::move(out));
 }
 
-// Whether a reader takes the value apart along an axis: then that axis tells different things apart (q, k and v), and
-// is not the one to shrink.
+// Whether a reader takes the value apart along an axis: then that axis tells different things apart (q, k and
+// v), and is not the one to shrink.
 bool is_cut(const Coupling& c, ValueId value, std::size_t axis, int depth = 0) {
   for (const graph::Use& use : c.graph().uses(value)) {
     const graph::Node& node = c.graph().node(use.node);
@@ -96,7 +96,8 @@ bool is_cut(const Coupling& c, ValueId value, std::size_t axis, int depth = 0) {
       }
     } else if (node.is("Slice")) {
       const auto slice = ops::slice_form(c.graph(), use.node);
-      if (slice && std::find(slice->axes.begin(), slice->axes.end(), static_cast<std::int64_t>(axis)) != slice->axes.end()) {
+      if (slice && std::find(slice->axes.begin(), slice->axes.end(), static_cast<std::int64_t>(axis)) !=
+                       slice->axes.end()) {
         return true;
       }
     } else if (node.is("Transpose")) {
@@ -105,7 +106,8 @@ bool is_cut(const Coupling& c, ValueId value, std::size_t axis, int depth = 0) {
         continue;
       }
       at = static_cast<std::size_t>(
-          std::find(permutation->begin(), permutation->end(), static_cast<std::int64_t>(axis)) - permutation->begin());
+          std::find(permutation->begin(), permutation->end(), static_cast<std::int64_t>(axis)) -
+          permutation->begin());
       if (is_cut(c, c.graph().output(use.node), at, depth + 1)) {
         return true;
       }
@@ -114,10 +116,10 @@ bool is_cut(const Coupling& c, ValueId value, std::size_t axis, int depth = 0) {
   return false;
 }
 
-// The axis after a Reshape that carries the labels of an axis before: the one that holds it, else of those that it is
-// cut into the first that nothing takes apart.
-std::optional<AxisRelation> choose_relation(const Coupling& c, NodeId id, const std::vector<AxisRelation>& relations,
-                                            std::size_t axis) {
+// The axis after a Reshape that carries the labels of an axis before: the one that holds it, else of those
+// that it is cut into the first that nothing takes apart.
+std::optional<AxisRelation> choose_relation(const Coupling& c, NodeId id,
+                                            const std::vector<AxisRelation>& relations, std::size_t axis) {
   std::optional<AxisRelation> chosen;
   for (const AxisRelation& relation : relations) {
     if (relation.before != axis) {
@@ -131,7 +133,8 @@ std::optional<AxisRelation> choose_relation(const Coupling& c, NodeId id, const 
   return chosen;
 }
 
-Axis carry_over(Coupling& c, NodeId id, const Axis& axis, const AxisRelation& relation, std::size_t size_after) {
+Axis carry_over(Coupling& c, NodeId id, const Axis& axis, const AxisRelation& relation,
+                std::size_t size_after) {
   const auto step = static_cast<std::size_t>(relation.step);
   const auto count = static_cast<std::size_t>(relation.count);
   Axis carried(size_after);
@@ -155,7 +158,8 @@ Axis carry_over(Coupling& c, NodeId id, const Axis& axis, const AxisRelation& re
   return carried;
 }
 
-// Entries of the shape input: labelled axes must be able to shrink, opaque ones may not be read from a shape that does.
+// Entries of the shape input: labelled axes must be able to shrink, opaque ones may not be read from a shape
+// that does.
 void follow_shape_input(Coupling& c, NodeId id, std::size_t input, const Labels& out) {
   const std::vector<SizeEntry> entries = c.sizes(c.graph().input(id, input));
   for (std::size_t axis = 0; axis < std::max(out.size(), entries.size()); ++axis) {
@@ -193,8 +197,9 @@ void couple_reshape(Coupling& c, NodeId id) {
       continue;
     }
     const auto relation = choose_relation(c, id, relations, axis);
-    const bool copied = relation && relation->after < entries.size() && zero_copies && relation->after != axis &&
-                        entries[relation->after].kind == SizeEntry::Kind::kConstant && entries[relation->after].number == 0;
+    const bool copied =
+        relation && relation->after < entries.size() && zero_copies && relation->after != axis &&
+        entries[relation->after].kind == SizeEntry::Kind::kConstant && entries[relation->after].number == 0;
     if (!relation || copied || is_labelled(out[relation->after])) {
       c.freeze(x[axis], id, "channels are mixed with other axes");
       continue;
@@ -225,7 +230,8 @@ void couple_expand(Coupling& c, NodeId id) {
     if (!spread) {
       out[axis] = x[axis - missing];
     } else if ((*after)[axis].value > 1) {
-      out[axis] = c.fresh(static_cast<std::size_t>((*after)[axis].value));  // equal numbers: any of them may go
+      out[axis] =
+          c.fresh(static_cast<std::size_t>((*after)[axis].value));  // equal numbers: any of them may go
     }
   }
   // The shape may have fewer entries than the output has axes, and a 1 leaves the input's size.
@@ -242,30 +248,33 @@ void couple_expand(Coupling& c, NodeId id) {
   c.set_output(id, 0, std::move(out));
 }
 
+// Sizes joined to a shape, [n]. False when they cannot be followed.
+bool join_sizes(Coupling& c, NodeId id) {
+  std::vector<SizeEntry> entries;
+  for (std::size_t i = 0; i < c.graph().node(id).inputs.size(); ++i) {
+    const auto shape = input_shape(c.graph(), id, i);
+    if (!shape || shape->size() != 1 || !(*shape)[0].fixed()) {
+      return false;
+    }
+    std::vector<SizeEntry> part = c.sizes(c.graph().input(id, i));
+    part.resize(static_cast<std::size_t>((*shape)[0].value));
+    entries.insert(entries.end(), part.begin(), part.end());
+  }
+  c.set_sizes(c.graph().output(id), std::move(entries));
+  return true;
+}
+
 void couple_concat(Coupling& c, NodeId id) {
   const graph::Node& node = c.graph().node(id);
   const auto axis = ops::axis_of(c.graph(), id, c.opset());
-  if (!axis) {
-    c.freeze_inputs(id, kUnknownShape);
+  if (numeric::is_integer(ops::element_of(c.graph(), c.graph().output(id))) && join_sizes(c, id)) {
     return;
   }
-  const bool sizes = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return c.has_sizes(input); });
-  if (sizes || (output_shape(c, id) && output_shape(c, id)->size() == 1)) {
-    std::vector<SizeEntry> entries;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const std::vector<SizeEntry> part = c.sizes(node.inputs[i]);
-      const auto shape = input_shape(c.graph(), id, i);
-      const auto length = shape && shape->size() == 1 && (*shape)[0].fixed() ? (*shape)[0].value : -1;
-      if (length < 0) {
-        for (const ValueId input : node.inputs) {
-          c.freeze_sizes(id, input);
-        }
-        return;
-      }
-      entries.insert(entries.end(), part.begin(), part.end());
-      entries.resize(entries.size() + static_cast<std::size_t>(length) - part.size());
-    }
-    c.set_sizes(c.graph().output(id), std::move(entries));
+  for (const ValueId input : node.inputs) {
+    c.freeze_sizes(id, input);
+  }
+  if (!axis) {
+    c.freeze_inputs(id, kUnknownShape);
     return;
   }
   const auto along = static_cast<std::size_t>(*axis);
@@ -476,7 +485,8 @@ void couple_resize(Coupling& c, NodeId id) {
   const auto before = input_shape(graph, id, 0);
   const auto after = output_shape(c, id);
   const bool by_sizes = graph.input(id, 3).valid();
-  const bool crop = graph.attribute<std::string>(id, "coordinate_transformation_mode", "") == "tf_crop_and_resize";
+  const bool crop =
+      graph.attribute<std::string>(id, "coordinate_transformation_mode", "") == "tf_crop_and_resize";
   const auto named = graph.attribute<Dims>(id, "axes", {});
   if (!before || !after || crop) {
     c.freeze_inputs(id, kUnknownShape);
@@ -487,7 +497,8 @@ void couple_resize(Coupling& c, NodeId id) {
   for (std::size_t axis = 0; axis < x.size(); ++axis) {
     std::size_t entry = named.empty() ? axis : sizes.size();  // beyond the end: not listed
     for (std::size_t k = 0; k < named.size(); ++k) {
-      if (ops::normalize_axis(named[k], static_cast<std::int64_t>(x.size())) == static_cast<std::int64_t>(axis)) {
+      if (ops::normalize_axis(named[k], static_cast<std::int64_t>(x.size())) ==
+          static_cast<std::int64_t>(axis)) {
         entry = k;
       }
     }
@@ -560,7 +571,8 @@ void couple_shape(Coupling& c, NodeId id) {
                                                  c.graph().attribute<std::int64_t>(id, "end", rank), 1, rank);
   std::vector<SizeEntry> entries;
   for (std::int64_t i = 0; i < range.count; ++i) {
-    entries.push_back({SizeEntry::Kind::kAxis, c.graph().input(id, 0), static_cast<std::size_t>(range.start + i), 0});
+    entries.push_back(
+        {SizeEntry::Kind::kAxis, c.graph().input(id, 0), static_cast<std::size_t>(range.start + i), 0});
   }
   c.set_sizes(c.graph().output(id), std::move(entries));
 }

@@ -11,7 +11,8 @@ namespace {
 using graph::NodeId;
 
 // Constants of one number for each channel, in these inputs.
-void couple_channel_constants(Coupling& c, NodeId id, const Axis& channels, std::size_t first, std::size_t last) {
+void couple_channel_constants(Coupling& c, NodeId id, const Axis& channels, std::size_t first,
+                              std::size_t last) {
   for (std::size_t i = first; i <= last; ++i) {
     const Labels labels = c.input(id, i);
     const auto shape = input_shape(c.graph(), id, i);
@@ -44,7 +45,8 @@ void couple_instance_norm(Coupling& c, NodeId id) {
   c.set_output(id, 0, std::move(x));
 }
 
-// Whole groups go, so that those that stay hold as many channels as before. (Before opset 21 the operator is deprecated.)
+// Whole groups go, so that those that stay hold as many channels as before. (Before opset 21 the operator is
+// deprecated.)
 void couple_group_norm(Coupling& c, NodeId id) {
   Labels x = c.input(id, 0);
   const auto groups = c.graph().attribute<std::int64_t>(id, "num_groups", 0);
@@ -134,7 +136,8 @@ void couple_reduce(Coupling& c, NodeId id) {
     c.freeze_inputs(id, "its axes are not known");
     return;
   }
-  const bool sum = node.is("ReduceSum") || node.is("ReduceL1") || node.is("ReduceL2") || node.is("ReduceSumSquare");
+  const bool sum =
+      node.is("ReduceSum") || node.is("ReduceL1") || node.is("ReduceL2") || node.is("ReduceSumSquare");
   const bool keep = ops::keep_dims(c.graph(), id);
   Labels out;
   for (std::size_t axis = 0; axis < x.size(); ++axis) {

@@ -1,5 +1,5 @@
-// Random networks of what real ones are made of, pruned at random: the result must compute what the original computes
-// with the removed channels silent.
+// Random networks of what real ones are made of, pruned at random: the result must compute what the original
+// computes with the removed channels silent.
 
 #include <random>
 
@@ -59,7 +59,8 @@ class Network {
     if (random_() % 2 == 0) {
       inputs.push_back(weight({channels}));
     }
-    return {builder().node("Conv", inputs, {{"pads", Dims{pad, pad, pad, pad}}, {"group", group}}), channels, x.size};
+    return {builder().node("Conv", inputs, {{"pads", Dims{pad, pad, pad, pad}}, {"group", group}}), channels,
+            x.size};
   }
 
   ValueId node(std::string_view op, std::vector<ValueId> inputs, ops::Builder::Attributes attributes = {}) {
@@ -90,13 +91,15 @@ class Network {
       }
     }
     const Map other = fitting.empty() ? conv(x, 8, 1) : fitting[random_() % fitting.size()];
-    const Map joined = {node("Concat", {x.value, other.value}, {{"axis", std::int64_t{1}}}), x.channels + other.channels, x.size};
+    const Map joined = {node("Concat", {x.value, other.value}, {{"axis", std::int64_t{1}}}),
+                        x.channels + other.channels, x.size};
     return conv(joined, pick({8, 12, 16}), 1);
   }
 
   Map batch_norm(Map x) {
     const ValueId variance = builder().constant(graph::Tensor::from<float>(
-        {x.channels}, std::span<const float>(std::vector<float>(static_cast<std::size_t>(x.channels), 1.5F))));
+        {x.channels},
+        std::span<const float>(std::vector<float>(static_cast<std::size_t>(x.channels), 1.5F))));
     x.value = node("BatchNormalization",
                    {x.value, weight({x.channels}), weight({x.channels}), weight({x.channels}), variance});
     return x;
@@ -135,7 +138,8 @@ class Network {
     const std::int64_t heads = pick({2, 4});
     const std::int64_t width = 4;
     const Map all = conv(x, 3 * heads * width, 1);
-    const std::vector<ValueId> parts = builder().split(all.value, 1, {heads * width, heads * width, heads * width});
+    const std::vector<ValueId> parts =
+        builder().split(all.value, 1, {heads * width, heads * width, heads * width});
     std::vector<ValueId> qkv;
     for (const ValueId part : parts) {
       qkv.push_back(node("Reshape", {part, builder().ints({-1, heads, width, x.size * x.size})}));
@@ -143,7 +147,8 @@ class Network {
     const ValueId scores = node("MatMul", {builder().transpose(qkv[0], {0, 1, 3, 2}), qkv[1]});
     const ValueId weights = node("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
     const ValueId mixed = node("MatMul", {qkv[2], builder().transpose(weights, {0, 1, 3, 2})});
-    const Map flat = {node("Reshape", {mixed, builder().ints({-1, heads * width, x.size, x.size})}), heads * width, x.size};
+    const Map flat = {node("Reshape", {mixed, builder().ints({-1, heads * width, x.size, x.size})}),
+                      heads * width, x.size};
     const Map out = conv(flat, x.channels, 1);
     return {node("Add", {x.value, out.value}), x.channels, x.size};
   }
@@ -155,7 +160,8 @@ class Network {
     if (random_() % 2 == 0) {
       x.value = node("MaxPool", {x.value}, {{"kernel_shape", Dims{2, 2}}, {"strides", Dims{2, 2}}});
     } else {
-      const ValueId cut = node("Reshape", {x.value, builder().ints({-1, x.channels, x.size / 2, 2, x.size / 2, 2})});
+      const ValueId cut =
+          node("Reshape", {x.value, builder().ints({-1, x.channels, x.size / 2, 2, x.size / 2, 2})});
       const ValueId turned = builder().transpose(cut, {0, 1, 3, 5, 2, 4});
       x.value = node("Reshape", {turned, builder().ints({-1, 4 * x.channels, x.size / 2, x.size / 2})});
       x.channels *= 4;
@@ -172,11 +178,14 @@ class Network {
     }
     if (random_() % 2 == 0) {
       const Map wide = conv(x, 4 * 6, 1);
-      return {node("DepthToSpace", {wide.value}, {{"blocksize", std::int64_t{2}}, {"mode", std::string(random_() % 2 == 0 ? "CRD" : "DCR")}}),
-              6, 2 * x.size};
+      return {
+          node("DepthToSpace", {wide.value},
+               {{"blocksize", std::int64_t{2}}, {"mode", std::string(random_() % 2 == 0 ? "CRD" : "DCR")}}),
+          6, 2 * x.size};
     }
     const ValueId scales = builder().constant(graph::Tensor::from<float>({4}, {1.0F, 1.0F, 2.0F, 2.0F}));
-    return {node("Resize", {x.value, {}, scales}, {{"mode", std::string("nearest")}}), x.channels, 2 * x.size};
+    return {node("Resize", {x.value, {}, scales}, {{"mode", std::string("nearest")}}), x.channels,
+            2 * x.size};
   }
 
   Map step(Map x) {
@@ -199,7 +208,8 @@ class Network {
   void finish(Map x) {
     const Map y = conv(x, 3, 1);
     const ValueId flat = node("Flatten", {node("GlobalAveragePool", {x.value})});
-    const ValueId logits = node("Gemm", {flat, weight({5, x.channels}), weight({5})}, {{"transB", std::int64_t{1}}});
+    const ValueId logits =
+        node("Gemm", {flat, weight({5, x.channels}), weight({5})}, {{"transB", std::int64_t{1}}});
     model_.graph.rename(y.value, "picture");
     model_.graph.rename(logits, "logits");
     model_.graph.add_output(y.value);
@@ -229,7 +239,8 @@ TEST(RandomGraphsTest, PrunedNetworksComputeWhatSilencedOnesDo) {
     options.global = random() % 2 == 0;
     options.norm = random() % 2 == 0 ? WeightNorm::kL1 : WeightNorm::kL2;
     options.align = random() % 3 == 0 ? 4 : 1;
-    // Heads and groups go whole, so nothing else sees a removed channel: silent where it is read is silent everywhere.
+    // Heads and groups go whole, so nothing else sees a removed channel: silent where it is read is silent
+    // everywhere.
     const ChannelPruned pruned = testing::expect_prunes(model, options);
     removed += testing::count_removed({{}, pruned.groups});
     shrunk += weight_size(pruned.model.graph).elements < weight_size(model.graph).elements ? 1 : 0;

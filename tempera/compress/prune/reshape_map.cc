@@ -15,8 +15,9 @@ bool same_dim(const graph::Dim& a, const graph::Dim& b) {
   return a.fixed() ? a.value == b.value : !a.symbol.empty() && a.symbol == b.symbol;
 }
 
-// Where an axis lies among the factors of the number of elements, seen from one end: it tells the multiples of `low`
-// below `high` apart. From the right: low = product of what stands right of it. From the left likewise.
+// Where an axis lies among the factors of the number of elements, seen from one end: it tells the multiples
+// of `low` below `high` apart. From the right: low = product of what stands right of it. From the left
+// likewise.
 struct Place {
   std::int64_t low = 1;
   std::int64_t high = 1;
@@ -39,7 +40,8 @@ std::vector<std::optional<Place>> places(const graph::Shape& shape, Span span, b
 // How the axes at these places are related; nothing when they overlap partly.
 std::optional<AxisRelation> relate(const Place& before, const Place& after, bool from_left) {
   const auto nested = [&](const Place& outer, const Place& inner) -> std::optional<std::int64_t> {
-    if (inner.low < outer.low || inner.high > outer.high || inner.low % outer.low != 0 || outer.high % inner.high != 0) {
+    if (inner.low < outer.low || inner.high > outer.high || inner.low % outer.low != 0 ||
+        outer.high % inner.high != 0) {
       return std::nullopt;
     }
     return from_left ? outer.high / inner.high : inner.low / outer.low;
@@ -92,10 +94,12 @@ std::vector<AxisRelation> relate_axes(const graph::Shape& before, const graph::S
       relations.push_back({a, b, true, 1, before[a].value});
     }
   };
-  while (left.begin < left.end && right.begin < right.end && same_dim(before[left.begin], after[right.begin])) {
+  while (left.begin < left.end && right.begin < right.end &&
+         same_dim(before[left.begin], after[right.begin])) {
     same(left.begin++, right.begin++);
   }
-  while (left.begin < left.end && right.begin < right.end && same_dim(before[left.end - 1], after[right.end - 1])) {
+  while (left.begin < left.end && right.begin < right.end &&
+         same_dim(before[left.end - 1], after[right.end - 1])) {
     same(--left.end, --right.end);
   }
   relate_spans(before, left, after, right, relations);

@@ -16,13 +16,14 @@ namespace tempera::compress {
 struct AxisRelation {
   std::size_t before = 0;
   std::size_t after = 0;
-  bool merge = false;      ///< also when both are the same axis: step 1, count the size
+  bool merge = false;  ///< also when both are the same axis: step 1, count the size
   std::int64_t step = 1;
   std::int64_t count = 1;  ///< size of the smaller axis
 };
 
-/// Every pair of axes, of known size above 1, that are related in this way. One axis before may be split into several
-/// after, in their order. Sizes that are not known are allowed where the others tell enough: [N,64,H,W] -> [N,8,8,H*W].
+/// Every pair of axes, of known size above 1, that are related in this way. One axis before may be split into
+/// several after, in their order. Sizes that are not known are allowed where the others tell enough:
+/// [N,64,H,W] -> [N,8,8,H*W].
 [[nodiscard]] std::vector<AxisRelation> relate_axes(const graph::Shape& before, const graph::Shape& after);
 
 }  // namespace tempera::compress

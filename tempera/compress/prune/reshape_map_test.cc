@@ -1,8 +1,8 @@
 #include "tempera/compress/prune/reshape_map.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
+
+#include <gtest/gtest.h>
 
 namespace tempera::compress {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "tempera/compress/prune/coupling.h"
 
-/// What each operator couples. A rule reads the labels of a node's inputs, unites and freezes, and labels its outputs;
-/// an operator without a rule freezes what it reads.
+/// What each operator couples. A rule reads the labels of a node's inputs, unites and freezes, and labels its
+/// outputs; an operator without a rule freezes what it reads.
 namespace tempera::compress {
 
 struct Rule {
@@ -25,9 +25,11 @@ void couple_broadcast(Coupling& c, graph::NodeId id);
 void couple_unary(Coupling& c, graph::NodeId id);
 
 /// Dimensions of an input, constant or not; nothing when the rank is not known.
-[[nodiscard]] std::optional<graph::Shape> input_shape(const graph::Graph& graph, graph::NodeId id, std::size_t i);
+[[nodiscard]] std::optional<graph::Shape> input_shape(const graph::Graph& graph, graph::NodeId id,
+                                                      std::size_t i);
 
-/// Broadcasts axes [0, leading) of inputs 0.. with each other; for products, whose last axes mean something else.
+/// Broadcasts axes [0, leading) of inputs 0.. with each other; for products, whose last axes mean something
+/// else.
 [[nodiscard]] Labels couple_leading(Coupling& c, graph::NodeId id, const std::vector<Labels>& inputs,
                                     const std::vector<graph::Shape>& shapes);
 

@@ -39,14 +39,15 @@ struct Alike {
 
 Dims without_ones(const Dims& dims) {
   Dims squeezed;
-  std::copy_if(dims.begin(), dims.end(), std::back_inserter(squeezed), [](std::int64_t dim) { return dim != 1; });
+  std::copy_if(dims.begin(), dims.end(), std::back_inserter(squeezed),
+               [](std::int64_t dim) { return dim != 1; });
   return squeezed;
 }
 
 std::string key_of(const Tensor& tensor) {
   const Dims dims = without_ones(tensor.dims());
-  return fmt::format("{} {} {}", numeric::to_string(tensor.type()), graph::to_string(std::span<const std::int64_t>(dims)),
-                     to_hex(sha256(tensor.bytes())));
+  return fmt::format("{} {} {}", numeric::to_string(tensor.type()),
+                     graph::to_string(std::span<const std::int64_t>(dims)), to_hex(sha256(tensor.bytes())));
 }
 
 // As a matrix turned around; nothing for tensors that are no matrix.
@@ -60,7 +61,9 @@ std::optional<Tensor> turned(const Tensor& tensor) {
 
 class Sparsifier {
  public:
-  Sparsifier(const graph::Model& model, const SparsifyOptions& options) : options_(options) { result_.model = model; }
+  Sparsifier(const graph::Model& model, const SparsifyOptions& options) : options_(options) {
+    result_.model = model;
+  }
 
   Sparsified run() {
     require_ranges();
@@ -86,8 +89,9 @@ class Sparsifier {
   void require_ranges() const {
     if (options_.pattern == SparsifyOptions::Pattern::kNOfM) {
       if (options_.m < 1 || options_.n < 0 || options_.n > options_.m) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    fmt::format("{} of {} cannot be kept, expected 0 <= n <= m and m >= 1", options_.n, options_.m));
+        throw Error(
+            ErrorCode::kInvalidArgument,
+            fmt::format("{} of {} cannot be kept, expected 0 <= n <= m and m >= 1", options_.n, options_.m));
       }
     } else if (!(options_.sparsity >= 0.0 && options_.sparsity <= 1.0)) {
       throw Error(ErrorCode::kInvalidArgument,
@@ -106,7 +110,8 @@ class Sparsifier {
       const Tensor tensor = graph().constant(layer.weight).value();
       names.push_back(layer.name);
       layers_.push_back(layer);
-      result_.layers.push_back({layer.name, layer.op_type, tensor.size(), zeros(tensor), 0, skip_reason(layer, tensor)});
+      result_.layers.push_back(
+          {layer.name, layer.op_type, tensor.size(), zeros(tensor), 0, skip_reason(layer, tensor)});
       if (!result_.layers.back().skipped.empty() || by_value.contains(layer.weight)) {
         continue;
       }
@@ -156,7 +161,8 @@ class Sparsifier {
   static void require_numbers(const Layer& layer, const Tensor& tensor) {
     const std::vector<double> numbers = to_doubles(tensor);
     if (std::any_of(numbers.begin(), numbers.end(), [](double number) { return std::isnan(number); })) {
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("a weight of layer '{}' is NaN and has no magnitude", layer.name));
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("a weight of layer '{}' is NaN and has no magnitude", layer.name));
     }
   }
 
@@ -171,7 +177,8 @@ class Sparsifier {
     return numbers;
   }
 
-  // The masks of several tensors ranked together: the `wanted` smallest magnitudes, the earlier first among equals.
+  // The masks of several tensors ranked together: the `wanted` smallest magnitudes, the earlier first among
+  // equals.
   std::vector<Mask> smallest(std::span<const Alike> tensors) const {
     std::vector<double> all;
     std::vector<std::size_t> sizes;
@@ -180,7 +187,8 @@ class Sparsifier {
       all.insert(all.end(), some.begin(), some.end());
       sizes.push_back(some.size());
     }
-    const auto wanted = static_cast<std::size_t>(std::floor(options_.sparsity * static_cast<double>(all.size()) + 0.5));
+    const auto wanted =
+        static_cast<std::size_t>(std::floor(options_.sparsity * static_cast<double>(all.size()) + 0.5));
     std::vector<Mask> masks;
     double threshold = -1.0;
     std::size_t equal = 0;  // how many of those at the threshold go
@@ -188,8 +196,8 @@ class Sparsifier {
       std::vector<double> order = all;
       std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(wanted) - 1, order.end());
       threshold = order[wanted - 1];
-      equal = wanted - static_cast<std::size_t>(
-                           std::count_if(all.begin(), all.end(), [&](double one) { return one < threshold; }));
+      equal = wanted - static_cast<std::size_t>(std::count_if(all.begin(), all.end(),
+                                                              [&](double one) { return one < threshold; }));
     }
     std::size_t at = 0;
     for (const std::size_t size : sizes) {
@@ -209,8 +217,8 @@ class Sparsifier {
     const std::vector<double> all = magnitudes(alike.tensor);
     const Dims& dims = alike.tensor.dims();
     const auto axis = static_cast<std::size_t>(alike.reduced_axis);
-    const auto stride = static_cast<std::size_t>(
-        std::accumulate(dims.begin() + alike.reduced_axis + 1, dims.end(), std::int64_t{1}, std::multiplies<>()));
+    const auto stride = static_cast<std::size_t>(std::accumulate(
+        dims.begin() + alike.reduced_axis + 1, dims.end(), std::int64_t{1}, std::multiplies<>()));
     const auto length = static_cast<std::size_t>(dims[axis]);
     const auto m = static_cast<std::size_t>(options_.m);
     Mask mask(all.size());
@@ -222,7 +230,8 @@ class Sparsifier {
       for (std::size_t k = 0; k < m; ++k) {
         block[k] = first + k * stride;
       }
-      std::stable_sort(block.begin(), block.end(), [&](std::size_t a, std::size_t b) { return all[a] > all[b]; });
+      std::stable_sort(block.begin(), block.end(),
+                       [&](std::size_t a, std::size_t b) { return all[a] > all[b]; });
       for (std::size_t k = static_cast<std::size_t>(options_.n); k < m; ++k) {
         mask[block[k]] = true;
       }

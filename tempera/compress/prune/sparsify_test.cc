@@ -17,7 +17,8 @@ graph::Model two_products() {
       <float[4,4] w = {1, -2, 3, -4, 5, 6, 7, 8, 0.5, 0, -0.25, 9, 9, 9, 9, 9}, float[4,2] v = {2, 2, 2, 2, 2, 2, 2, 2}> {
       a = MatMul(x, w)
       y = MatMul(a, v)
-    })", 17);
+    })",
+               17);
 }
 
 std::vector<float> weight(const graph::Model& model, std::string_view name) {
@@ -32,7 +33,8 @@ TEST(SparsifyTest, GlobalTakesTheSmallestOfAllAndTiesInOrder) {
   EXPECT_EQ(sparse.zeros_before, 1);
   EXPECT_EQ(sparse.zeros_after, 7);
   EXPECT_EQ(sparse.weights, 24);
-  EXPECT_THAT(weight(sparse.model, "w"), ::testing::ElementsAre(0, 0, 3, -4, 5, 6, 7, 8, 0, 0, 0, 9, 9, 9, 9, 9));
+  EXPECT_THAT(weight(sparse.model, "w"),
+              ::testing::ElementsAre(0, 0, 3, -4, 5, 6, 7, 8, 0, 0, 0, 9, 9, 9, 9, 9));
   EXPECT_THAT(weight(sparse.model, "v"), ::testing::ElementsAre(0, 0, 2, 2, 2, 2, 2, 2));
   EXPECT_EQ(sparse.layers[0].zeros_after, 5);
   EXPECT_EQ(sparse.layers[1].zeros_after, 2);
@@ -64,7 +66,8 @@ TEST(SparsifyTest, TwoOfFourRunsAlongTheAxisThatIsSummedOver) {
   options.pattern = Pattern::kNOfM;
   const Sparsified sparse = sparsify(two_products(), options);
   // Columns of w: (1 5 .5 9), (-2 6 0 9), (3 7 -.25 9), (-4 8 9 9); in the last the two nines stay.
-  EXPECT_THAT(weight(sparse.model, "w"), ::testing::ElementsAre(0, 0, 0, 0, 5, 6, 7, 0, 0, 0, 0, 9, 9, 9, 9, 9));
+  EXPECT_THAT(weight(sparse.model, "w"),
+              ::testing::ElementsAre(0, 0, 0, 0, 5, 6, 7, 0, 0, 0, 0, 9, 9, 9, 9, 9));
   EXPECT_EQ(sparse.zeros_after, 12);
 }
 
@@ -73,7 +76,8 @@ TEST(SparsifyTest, ConvolutionsCountAlongInputChannelsAndRaggedOnesAreLeft) {
     g (float[1,3,4,4] x, float[8,3,1,1] w, float[6,8,3,3] v) => (float[1,6,2,2] y) {
       a = Conv(x, w)
       y = Conv(a, v)
-    })", 17, {"w", "v"});
+    })",
+                                   17, {"w", "v"});
   SparsifyOptions options;
   options.pattern = Pattern::kNOfM;
   options.n = 1;
@@ -101,9 +105,11 @@ TEST(SparsifyTest, AWeightAndItsTransposedCopyGetTheSameZerosAndCountOnce) {
       a = MatMul(x, w)
       b = Tanh(a)
       y = MatMul(b, t)
-    })", 17, {"w", "t"});
+    })",
+                             17, {"w", "t"});
   const graph::Tensor w = model.graph.constant(model.graph.find_value("w").value()).value();
-  model.graph.set_constant(model.graph.find_value("t").value(), pass::transpose_tensor(w, std::array<std::int64_t, 2>{1, 0}));
+  model.graph.set_constant(model.graph.find_value("t").value(),
+                           pass::transpose_tensor(w, std::array<std::int64_t, 2>{1, 0}));
   SparsifyOptions options;
   options.sparsity = 0.5;
   const Sparsified sparse = sparsify(model, options);
@@ -123,7 +129,8 @@ TEST(SparsifyTest, OneWeightInManyLayersIsPrunedOnce) {
     g (float[1,4] x, float[4,4] w) => (float[1,4] y) {
       a = MatMul(x, w)
       y = MatMul(a, w)
-    })", 17, {"w"});
+    })",
+                                   17, {"w"});
   SparsifyOptions options;
   options.sparsity = 0.25;
   const Sparsified sparse = sparsify(model, options);
@@ -134,7 +141,8 @@ TEST(SparsifyTest, OneWeightInManyLayersIsPrunedOnce) {
 TEST(SparsifyTest, NamesTheLayerOfANan) {
   graph::Model model = two_products();
   std::vector<float> numbers(16, std::numeric_limits<float>::quiet_NaN());
-  model.graph.set_constant(model.graph.find_value("w").value(), graph::Tensor::from<float>({4, 4}, std::span<const float>(numbers)));
+  model.graph.set_constant(model.graph.find_value("w").value(),
+                           graph::Tensor::from<float>({4, 4}, std::span<const float>(numbers)));
   try {
     (void)sparsify(model, {});
     FAIL();
