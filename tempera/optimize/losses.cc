@@ -54,7 +54,7 @@ class OutputGauge {
     }
     // Class indices and the like cannot be a model's own output.
     truth_distance_sum_ += truth->dims() == reference.dims() && truth->type() == reference.type()
-                               ? quality::measure_error(*truth, reference).relative_l2
+                               ? graph::checked_tensor_error(*truth, reference).relative_l2
                                : 1.0;
     before_->add(sample, *truth, reference);
     after_->add(sample, *truth, candidate);
