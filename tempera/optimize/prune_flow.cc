@@ -24,6 +24,7 @@
 #include "tempera/optimize/candidate.h"
 #include "tempera/optimize/fill_report.h"
 #include "tempera/optimize/losses.h"
+#include "tempera/optimize/reference.h"
 #include "tempera/optimize/pictures.h"
 #include "tempera/optimize/subject.h"
 #include "tempera/pass/runner.h"
@@ -31,7 +32,6 @@
 namespace tempera::optimize {
 namespace {
 
-constexpr double kEngineAgrees = 1e-2;  // relative L2 at f32, as in optimize()
 constexpr std::size_t kTimedSamples = 4;
 
 // Shape arithmetic becomes constants, so that the analysis can follow it; nothing else changes.
@@ -275,8 +275,8 @@ class Flow {
                                                           common_.engine, candidate->failure));
       }
     }
-    open_reference();
     const int workers = common_.workers > 0 ? common_.workers : data::default_workers();
+    open_reference(workers);
     const auto losses =
         measure_losses(subject_, *reference_,
                        {{original_.name, original_.session.get()}, {shipped_.name, shipped_.session.get()}},
@@ -295,32 +295,12 @@ class Flow {
     time_candidates({&original_, &shipped_}, subject_, samples, timing, host_);
   }
 
-  // The original in exact f32, in the engine itself, unless it computes the model wrongly: then in the
-  // interpreter.
-  void open_reference() {
+  void open_reference(int workers) {
     engine::CompileOptions exact = compile_options(engine::Precision::kFloat32);
     exact.exact = true;
-    reference_ = engine_->compile(subject_.model, exact);
-    if (common_.engine == "torch") {
-      return;
-    }
-    exact.device = "cpu";
-    auto interpreter = engine::make_torch_engine()->compile(subject_.model, exact);
-    const auto& part = subject_.split.verify;
-    const std::vector<std::size_t> few(part.begin(),
-                                       part.begin() + std::min<std::ptrdiff_t>(1, std::ssize(part)));
-    for (const quality::OutputLoss& distance :
-         measure_losses(subject_, *interpreter, {{"original", reference_.get()}}, few, 1, host_).front()) {
-      if (distance.worst_relative_l2 > kEngineAgrees) {
-        report_.notes.push_back(
-            fmt::format("{} computes output '{}' of the original wrongly at f32 (relative L2 error {:.2g} on "
-                        "'{}'): losses are measured "
-                        "against the reference interpreter",
-                        common_.engine, distance.output, distance.worst_relative_l2, distance.worst_sample));
-        reference_ = std::move(interpreter);
-        return;
-      }
-    }
+    Reference reference = optimize::open_reference(subject_, *engine_, common_.engine, exact, workers, host_);
+    reference_ = std::move(reference.session);
+    report_.notes.insert(report_.notes.end(), reference.notes.begin(), reference.notes.end());
   }
 
   // 4. The report; the same set as optimize() writes.
