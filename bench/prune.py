@@ -49,7 +49,7 @@ def main():
     print(HEADER, flush=True)
     reasons = collections.defaultdict(collections.Counter)
     for word in arguments.names:
-        name, ratio, repair = (word.split(":") + ["0.3", ""])[:3] if word.count(":") != 1 else (*word.split(":"), "")
+        name, ratio, repair = word.split(":") + ["0.3", ""][word.count(":"):]
         file, data, _ = CASES[name]
         data = {"photos": ROOT / "examples/photos", "random": "random"}.get(data, arguments.models / data)
         recipe = ["--recipe", ROOT / f"bench/recipes/{RECIPES[name]}.recipe.toml"] if name in RECIPES else []
