@@ -23,6 +23,7 @@ struct OptimizeArguments {
   std::string recipe;
   std::string out;
   bool force = false;
+  bool allow_non_finite = false;
   std::string max_loss = "5%";
   std::string min;
   std::vector<std::string> skip_passes;
@@ -85,6 +86,7 @@ void run_optimize(const OptimizeArguments& arguments, const std::string& command
   options.seed = arguments.shared->seed;
   options.workers = arguments.workers;
   options.strict = arguments.shared->strict;
+  options.allow_non_finite = arguments.allow_non_finite;
   options.cache_dir = arguments.shared->cache_dir;
   options.command = command;
   options.versions = versions();
@@ -138,6 +140,8 @@ void add_optimize(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--workers", arguments->workers, "threads that read data (default: min(8, cores))")
       ->check(CLI::Range(0, 256));
+  app.add_flag("--allow-non-finite", arguments->allow_non_finite,
+               "go on where outputs of the original hold NaN or infinity, which is else an error that names the node");
   app.add_flag("--force", arguments->force, "write into a folder that holds other files");
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kCacheOption);
   app.footer("Example: tempera optimize esrgan_medium_x4.onnx --data photos/ -o fast");

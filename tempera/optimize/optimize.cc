@@ -235,6 +235,9 @@ class Flow {
     Reference reference = optimize::open_reference(subject_, *engine_, options_.engine, exact, workers_, host_);
     reference_ = std::move(reference.session);
     engine_is_wrong_ = reference.engine_is_wrong;
+    if (!options_.allow_non_finite && !engine_is_wrong_) {
+      require_finite_reference(subject_, *engine_, *reference_, exact);
+    }
     report_.notes.insert(report_.notes.end(), reference.notes.begin(), reference.notes.end());
   }
 

@@ -41,6 +41,7 @@ struct OptimizeOptions {
   std::uint64_t seed = 0;
   int workers = 0;
   bool strict = false;
+  bool allow_non_finite = false;  ///< the original's outputs may hold NaN or infinity
   std::filesystem::path cache_dir;
   /// Peak resident bytes of a fresh process that loads this file, compiles it so and runs it once; absent:
   /// not measured.

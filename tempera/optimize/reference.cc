@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
+#include "tempera/engine/non_finite.h"
 #include "tempera/engine/torch/torch_engine.h"
+#include "tempera/optimize/candidate.h"
 #include "tempera/optimize/losses.h"
 
 namespace tempera::optimize {
@@ -54,6 +56,21 @@ Reference open_reference(const Subject& subject, const engine::Engine& engine, c
     }
   }
   return reference;
+}
+
+void require_finite_reference(const Subject& subject, const engine::Engine& engine, engine::Session& session,
+                              const engine::CompileOptions& exact) {
+  const engine::Side side{&subject.model, &engine, exact};
+  const std::vector<data::Sample> samples = load_samples(subject, subject.split.search, kCompared);
+  const auto sets = input_sets(subject, samples, session);
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    try {
+      engine::require_finite_outputs(side, sets[i], session.outputs(), session.run(sets[i]));
+    } catch (Error& error) {
+      error.in(fmt::format("sample '{}' through the original", samples[i].name));
+      throw;
+    }
+  }
 }
 
 }  // namespace tempera::optimize

@@ -24,4 +24,11 @@ struct Reference {
 [[nodiscard]] Reference open_reference(const Subject& subject, const engine::Engine& engine, const std::string& engine_name,
                                        engine::CompileOptions exact, int workers, const Host& host);
 
+/// Runs the first samples of the search part through the reference.
+///
+/// \param exact  what `session` was compiled with in `engine`
+/// \throws Error{kEngineFailed} naming sample, output, element and node when an output holds a NaN or an infinity
+void require_finite_reference(const Subject& subject, const engine::Engine& engine, engine::Session& session,
+                              const engine::CompileOptions& exact);
+
 }  // namespace tempera::optimize

@@ -225,6 +225,9 @@ class BadInput(Case):
             self.assertFalse(out.exists())
         process = run("run", model, data / "s3.npz", "-o", out, "--allow-non-finite")
         self.assertEqual(process.returncode, 0, process.stderr)
+        process = run("optimize", model, "--data", data, "-o", self.folder / "fast", "--quiet")
+        self.expect_error(process, 4, "engine_failed", "output 'y'", "node 'root' (Log)", "through the original")
+        self.assertFalse((self.folder / "fast" / "model.onnx").exists())
 
     def test_recipe_typo_names_line_and_nearest_key(self):
         model = small_model(self.folder / "m.onnx")
