@@ -87,6 +87,7 @@ class FormatSearch {
     std::optional<Mix> mix = std::move(everywhere_);
     if (mix.has_value() && !mix->plan.empty()) {
       mix = faster_without_kinds(std::move(*mix));
+      mix = faster_with_main_kind_alone(std::move(*mix));
       mix = faster_without_nodes(std::move(*mix));
       if (!mix->candidate.verdict.within) {
         std::optional<Mix> refined = refined_within("refined", *mix);
@@ -129,8 +130,8 @@ class FormatSearch {
     }
   }
 
-  // 3. For each kind of layer, most work first: back to float where the model is faster so.
-  Mix faster_without_kinds(Mix mix) {
+  // The mix's layers by kind, the kind with most multiplications first.
+  [[nodiscard]] std::vector<std::pair<std::string, std::vector<std::string>>> kinds_of(const Mix& mix) const {
     std::map<std::string, std::vector<std::string>> members;
     std::map<std::string, std::int64_t> work;
     for (const Layer& layer : layers()) {
@@ -140,20 +141,38 @@ class FormatSearch {
         work[kind] += layer.multiplications;
       }
     }
-    std::vector<std::string> kinds;
-    for (const auto& [kind, layers] : members) {
-      kinds.push_back(kind);
-    }
+    std::vector<std::pair<std::string, std::vector<std::string>>> kinds(members.begin(), members.end());
     std::stable_sort(kinds.begin(), kinds.end(),
-                     [&](const std::string& a, const std::string& b) { return work[a] > work[b]; });
-    for (const std::string& kind : kinds) {
+                     [&](const auto& a, const auto& b) { return work.at(a.first) > work.at(b.first); });
+    return kinds;
+  }
+
+  // 3. For each kind of layer, most work first: back to float where the model is faster so.
+  Mix faster_without_kinds(Mix mix) {
+    const auto kinds = kinds_of(mix);
+    for (const auto& [kind, members] : kinds) {
       if (seconds_left() <= 0 || kinds.size() == 1) {
         break;
       }
-      mix = without_if_faster(std::move(mix), members[kind], fmt::format("without {}", kind),
+      mix = without_if_faster(std::move(mix), members, fmt::format("without {}", kind),
                               fmt::format("the model is faster with {} in float", kind));
     }
     return mix;
+  }
+
+  // Leaving out one kind at a time misses what only pays together: all but the kind that does most of the work.
+  Mix faster_with_main_kind_alone(Mix mix) {
+    const auto kinds = kinds_of(mix);
+    if (seconds_left() <= 0 || kinds.size() < 3) {  // of two, one was tried without the other
+      return mix;
+    }
+    std::vector<std::string> others;
+    for (std::size_t i = 1; i < kinds.size(); ++i) {
+      others.insert(others.end(), kinds[i].second.begin(), kinds[i].second.end());
+    }
+    const std::string& kind = kinds.front().first;
+    return without_if_faster(std::move(mix), others, fmt::format("{} alone", kind),
+                             fmt::format("the model is faster with {} alone in int8", kind));
   }
 
   // Layers whose own node takes longer in int8 than in the base, all at once.

@@ -37,7 +37,7 @@ struct FormatSearchResult {
 ///   1. calibrate on the calibration part;
 ///   2. every layer in int8 that the target computes in int8;
 ///   3. for each kind of layer (operator, kernel size, depthwise or not): back to float where the model is faster so,
-///      timed in place;
+///      timed in place; then all but the kind that does most of the work;
 ///   4. while the loss is over the budget: refinements (compress/quantize/refine.h), then layers back to float, the most sensitive first. Sensitivity is the measured
 ///      loss of the output with one layer changed alone; the errors of layers are taken to add as squares, and every
 ///      mix that comes out is measured;
