@@ -17,6 +17,8 @@
 namespace tempera::onnx {
 namespace {
 
+constexpr std::int64_t kLongestShape = std::int64_t{1} << 20;  // elements of a vector that may be taken for a shape
+
 using graph::Dim;
 using graph::Graph;
 using graph::Shape;
@@ -124,8 +126,32 @@ std::string cleaned(std::string_view text) {
   return out;
 }
 
+bool is_long_vector(const pb::ValueInfoProto& value) {
+  const pb::TensorShapeProto& shape = value.type().tensor_type().shape();
+  return shape.dim_size() == 1 && shape.dim(0).dim_value() > kLongestShape;
+}
+
+bool has_long_vector(const google::protobuf::RepeatedPtrField<pb::ValueInfoProto>& values) {
+  return std::any_of(values.begin(), values.end(), is_long_vector);
+}
+
+// The library propagates the elements of vectors that may be shapes, and makes an entry for every element of any vector,
+// however long a hostile file says that it is.
+bool is_safe_to_propagate(const pb::ModelProto& proto) {
+  pb::ModelProto typed = proto;
+  try {
+    const pb::ShapeInferenceOptions options(/*check_type=*/false, /*strict_mode=*/0, /*data_prop=*/false);
+    pb::shape_inference::InferShapes(typed, pb::OpSchemaRegistry::Instance(), options);
+  } catch (const std::exception&) {
+    return true;  // the inference proper reports it, and comes no further
+  }
+  const pb::GraphProto& graph = typed.graph();
+  return !has_long_vector(graph.input()) && !has_long_vector(graph.output()) && !has_long_vector(graph.value_info());
+}
+
 void run_inference(pb::ModelProto& proto, bool strict) {
-  const pb::ShapeInferenceOptions options(/*check_type=*/true, /*strict_mode=*/strict ? 1 : 0, /*data_prop=*/true);
+  const pb::ShapeInferenceOptions options(/*check_type=*/true, /*strict_mode=*/strict ? 1 : 0,
+                                          /*data_prop=*/is_safe_to_propagate(proto));
   std::unordered_map<std::string, pb::TensorShapeProto> data;
   pb::shape_inference::InferShapes(proto, pb::OpSchemaRegistry::Instance(), options, &data);
 }
