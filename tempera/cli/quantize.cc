@@ -27,8 +27,10 @@ struct QuantizeArguments {
   bool per_tensor = false;
   bool weights_only = false;
   bool older_readers = false;
+  bool seven_bit_weights = false;
   bool dry_run = false;
   std::string rounding = "auto";
+  std::string calibrate = "auto";
   std::vector<std::string> keep_float;
   std::vector<std::string> data;
   std::string recipe;
@@ -53,9 +55,8 @@ compress::LayerFormat format_of(const QuantizeArguments& arguments) {
   format.weights = *weights;
   const bool has_integer_products = *weights == WeightFormat::kInt8 || *weights == WeightFormat::kFloat8E4M3FN;
   if (has_integer_products && !arguments.weights_only) {
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("scheme {} quantises weights alone so far: say --weights-only", arguments.scheme),
-                "tempera optimize --data DIR finds int8 activations");
+    format.activations = *weights == WeightFormat::kInt8 ? compress::ActivationFormat::kInt8
+                                                         : compress::ActivationFormat::kFloat8;
   }
   const bool narrow = *weights == WeightFormat::kInt4 || *weights == WeightFormat::kInt2 ||
                       *weights == WeightFormat::kTernary || *weights == WeightFormat::kBinary;
@@ -90,7 +91,9 @@ optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments, co
   options.rounding = arguments.rounding == "gptq"      ? optimize::Rounding::kGptq
                      : arguments.rounding == "nearest" ? optimize::Rounding::kNearest
                                                        : optimize::Rounding::kAuto;
+  options.calibrate = compress::range_method_from_string(arguments.calibrate).value();
   options.quantize.older_readers = arguments.older_readers;
+  options.quantize.seven_bit_weights = arguments.seven_bit_weights;
   if (!arguments.min.empty()) {
     options.budget = quality::LossBudget::parse_min(arguments.min);
   } else if (!arguments.max_loss.empty()) {
@@ -174,9 +177,16 @@ void add_quantize(CLI::App& app) {
   const auto arguments = std::make_shared<QuantizeArguments>();
   app.add_option("model", arguments->model, "the ONNX model")->required();
   app.add_option("--scheme", arguments->scheme,
-                 "how weights are stored: int8, int4, int2, ternary, binary, fp8, fp8-e5m2, fp16, bf16")
+                 "int8, fp8: weights and activations; int4, int2, ternary, binary, fp8-e5m2, fp16, bf16: weights")
       ->required();
-  app.add_flag("--weights-only", arguments->weights_only, "leave activations in float (the only way of schemes below 8 bits)");
+  app.add_flag("--weights-only", arguments->weights_only, "of int8 and fp8: leave activations in float, as the other schemes do");
+  app.add_option("--calibrate", arguments->calibrate,
+                 "how ranges of activations are found: minmax, moving_average, percentile, mse, entropy; auto: for each tensor "
+                 "the one with the least error on samples held out")
+      ->check(CLI::IsMember({"auto", "minmax", "moving_average", "percentile", "mse", "entropy"}))
+      ->capture_default_str();
+  app.add_flag("--seven-bit-weights", arguments->seven_bit_weights,
+               "int8 codes within 63: sums of uint8 x int8 saturate on CPUs without VNNI");
   app.add_option("--block", arguments->block,
                  "weights that share a scale; 0: one for each output channel (default: 64 below 8 bits, else 0)")
       ->check(CLI::Range(0, 65536));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -12,7 +13,10 @@
 #include "tempera/base/output_folder.h"
 #include "tempera/compress/quantize/encode.h"
 #include "tempera/compress/quantize/hessians.h"
+#include "tempera/compress/quantize/activations.h"
 #include "tempera/compress/quantize/layers.h"
+#include "tempera/compress/quantize/placement.h"
+#include "tempera/compress/quantize/refine.h"
 #include "tempera/compress/quantize/weights.h"
 #include "tempera/data/prefetch.h"
 #include "tempera/engine/engines.h"
@@ -42,12 +46,17 @@ bool is_weight_only(const compress::LayerFormat& format) {
   return format.activations == compress::ActivationFormat::kFloat;
 }
 
-compress::QuantizationPlan plan_for(const std::vector<compress::Layer>& layers, const QuantizeModelOptions& options) {
+// The format of each layer that gets one. With activations a layer may be better left in float; of a product of two
+// activations there are no weights to store.
+compress::QuantizationPlan plan_for(const graph::Graph& graph, const std::vector<compress::Layer>& layers,
+                                    const QuantizeModelOptions& options) {
   std::vector<std::string> names;
   compress::QuantizationPlan plan;
   for (const compress::Layer& layer : layers) {
     names.push_back(layer.name);
-    if (layer.has_weight() || !is_weight_only(options.format)) {
+    const bool better_float = !is_weight_only(options.format) &&
+                              !compress::reason_to_stay_float(graph, layer, options.quantize.target).empty();
+    if (layer.has_weight() && !better_float) {
       plan.emplace(layer.name, options.format);
     }
   }
@@ -132,9 +141,14 @@ class Flow {
 
   void write_quantized() {
     const compress::Quantized quantized = quantized_model();
+    const std::map<std::string, std::string> floats = reasons_for_float();
     for (const compress::LayerRecord& layer : quantized.layers) {
       if (layer.bytes_before > 0 || !layer.why.empty()) {
         report_.layers.push_back(record_of(layer));
+        const auto reason = floats.find(layer.layer);
+        if (layer.why.empty() && reason != floats.end()) {
+          report_.layers.back().reason = reason->second;
+        }
       }
     }
     if (quantized.model.opset() != subject_.model.opset()) {
@@ -150,9 +164,44 @@ class Flow {
     data::write_recipe(out_.staging() / "model.recipe.toml", recipe);
   }
 
+  // Of layers that get no quantised activations, by layer.
+  [[nodiscard]] std::map<std::string, std::string> reasons_for_float() const {
+    std::map<std::string, std::string> reasons;
+    if (!is_weight_only(options_.format)) {
+      for (const compress::Layer& layer : compress::find_layers(subject_.model.graph)) {
+        reasons[layer.name] = compress::reason_to_stay_float(subject_.model.graph, layer, options_.quantize.target);
+      }
+    }
+    return reasons;
+  }
+
+  // Weights and activations: refinements are judged on the search part, in the engine and precision that will run.
+  compress::Quantized quantized_with_activations(const compress::QuantizationPlan& plan) {
+    compress::RefineOptions settings;
+    settings.calibrate.method = options_.calibrate;
+    settings.calibrate.workers = workers_;
+    settings.calibrate.compile = compile_;
+    settings.calibrate.compile.precision = Precision::kFloat32;
+    compress::Refined refined = compress::quantize_refined(
+        subject_.model, plan, options_.quantize, *subject_.dataset, subject_.split.calibrate, *engine_, settings,
+        [this](const graph::Model& model) { return search_loss(model); }, host_);
+    std::string text;
+    for (const compress::Refinement& refinement : refined.refinements) {
+      text += fmt::format("{}{} {:.3g}{}", text.empty() ? "" : ", ", refinement.name, refinement.loss,
+                          refinement.kept ? "" : " (taken back)");
+    }
+    report_.notes.push_back("refinements by relative L2 of the worst output on the search part: " + text);
+    report_.notes.push_back(fmt::format("activations calibrated on {} samples by {}", refined.calibration.samples,
+                                        compress::to_string(options_.calibrate)));
+    return std::move(refined.quantized);
+  }
+
   compress::Quantized quantized_model() {
     const std::vector<compress::Layer> layers = compress::find_layers(subject_.model.graph);
-    const auto plan = plan_for(layers, options_);
+    const auto plan = plan_for(subject_.model.graph, layers, options_);
+    if (!is_weight_only(options_.format)) {
+      return quantized_with_activations(plan);
+    }
     const auto quantize = [&](const compress::Hessians* hessians) {
       compress::QuantizeOptions settings = options_.quantize;
       settings.hessians = hessians;
@@ -359,9 +408,9 @@ QuantizeForecast forecast_quantize(const QuantizeModelOptions& options, const Ho
   graph::Model model = onnx::read_model(options.model);
   onnx::infer_types(model);
   const std::vector<compress::Layer> layers = compress::find_layers(model.graph);
-  const compress::QuantizationPlan plan = plan_for(layers, options);
+  const compress::QuantizationPlan plan = plan_for(model.graph, layers, options);
   QuantizeForecast forecast;
-  forecast.opset = model.opset();
+  forecast.opset = std::max(model.opset(), compress::opset_for_activations(model, plan));
   forecast.bytes_before = graph::weight_size(model.graph).bytes;
   forecast.bytes_after = forecast.bytes_before;
   std::set<graph::ValueId> counted;

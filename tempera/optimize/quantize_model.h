@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tempera/base/host.h"
+#include "tempera/compress/calibrate/calibrate.h"
 #include "tempera/compress/quantize/quantize.h"
 #include "tempera/engine/engine.h"
 #include "tempera/quality/loss_budget.h"
@@ -42,6 +43,7 @@ struct QuantizeModelOptions {
   compress::LayerFormat format;           ///< of every layer with weights
   std::vector<std::string> float_layers;  ///< these stay as they are
   compress::QuantizeOptions quantize;
+  compress::RangeMethod calibrate = compress::RangeMethod::kAuto;  ///< ranges of activations, when `format` has them
   Rounding rounding = Rounding::kAuto;
   std::optional<quality::LossBudget> budget;  ///< absent: any loss is accepted
   std::int64_t pairs = 30;      ///< of interleaved timing

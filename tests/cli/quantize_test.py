@@ -42,6 +42,19 @@ class Quantize(Case):
         self.assertTrue(any("GPTQ" in note for note in report["notes"]))
         self.assertTrue(any("smaller on disk only" in note or "smaller in memory too" in note for note in report["notes"]))
 
+    def test_int8_quantises_activations_and_says_which_refinements_helped(self):
+        data = arrays(self.folder / "data")
+        process = self.quantize("--scheme", "int8", "--data", data, "--calibrate", "minmax")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        report = self.report()
+        (layer,) = report["layers"]
+        self.assertEqual(layer["format"], "int8 x int8")
+        self.assertTrue(any(note.startswith("refinements by relative L2") for note in report["notes"]), report["notes"])
+        self.assertTrue(any("samples by minmax" in note for note in report["notes"]), report["notes"])
+        model = onnx.load(self.out / "model.onnx")
+        self.assertEqual([node.op_type for node in model.graph.node].count("QuantizeLinear"), 1)
+        self.assertTrue(0 < report["candidates"][-1]["losses"][0]["value"] < 0.05)
+
     def test_without_data_nothing_is_claimed(self):
         process = self.quantize("--scheme", "ternary")
         self.assertEqual(process.returncode, 0, process.stderr)
