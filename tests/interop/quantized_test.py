@@ -187,7 +187,7 @@ class Quantized(unittest.TestCase):
                 self.assertEqual(layers["backward"]["reason"], "its weight is that of layer 'forward'")
 
     def test_int8_activations_give_the_same_numbers_in_every_engine(self):
-        for opset, target in itertools.product(OPSETS, ["portable", "openvino", "onnxruntime"]):
+        for opset, target in itertools.product(CASES, ["portable", "openvino", "onnxruntime"]):
             with self.subTest(opset=opset, target=target):
                 feeds = every_layer(self.folder / "m.onnx", opset)
                 data = self.folder / "data"
