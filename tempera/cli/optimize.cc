@@ -10,6 +10,7 @@
 #include "tempera/base/error.h"
 #include "tempera/cli/command.h"
 #include "tempera/cli/probe.h"
+#include "tempera/cli/report_output.h"
 #include "tempera/cli/shared_options.h"
 #include "tempera/cli/versions.h"
 
@@ -96,12 +97,7 @@ void run_optimize(const OptimizeArguments& arguments, const std::string& command
   Terminal terminal(*arguments.shared);
   const Host host = terminal.host();
   const report::Report report = optimize::optimize(options, host);
-  const std::string text =
-      arguments.shared->json ? report::to_json(report) : report::to_table(report, color_on_stdout());
-  std::fputs(text.c_str(), stdout);
-  if (!arguments.shared->json) {
-    std::printf("wrote %s: model.onnx, model.recipe.toml, report.json, report.html\n", arguments.out.c_str());
-  }
+  print_report(report, *arguments.shared, arguments.out);
 }
 
 }  // namespace

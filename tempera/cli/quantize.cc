@@ -10,6 +10,7 @@
 #include "tempera/base/error.h"
 #include "tempera/cli/command.h"
 #include "tempera/cli/probe.h"
+#include "tempera/cli/report_output.h"
 #include "tempera/cli/shared_options.h"
 #include "tempera/cli/versions.h"
 #include "tempera/optimize/quantize_model.h"
@@ -163,12 +164,7 @@ void run_quantize(const QuantizeArguments& arguments) {
                 "-o OUT, or --dry-run to see what would be done");
   }
   const report::Report report = optimize::quantize_model(options, host);
-  const std::string text =
-      arguments.shared->json ? report::to_json(report) : report::to_table(report, color_on_stdout());
-  std::fputs(text.c_str(), stdout);
-  if (!arguments.shared->json) {
-    std::printf("wrote %s: model.onnx, model.recipe.toml, report.json, report.html\n", arguments.out.c_str());
-  }
+  print_report(report, *arguments.shared, arguments.out);
 }
 
 }  // namespace
