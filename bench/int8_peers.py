@@ -25,6 +25,7 @@ import openvino
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from interleaved import interleaved_ms
 from samples import samples
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -149,16 +150,10 @@ def measure(name, arguments):
         for k, output in enumerate(outputs):
             noise = [sqnr_db(np.asarray(want[k]), np.asarray(have[k])) for want, have in zip(expected, got)]
             result["sqnr_db"][label][output] = round(float(np.mean(noise)), 1)
-    times = {label: [] for label in runs}
-    for turn in range(arguments.rounds + 2):
-        for label in list(runs) if turn % 2 == 0 else list(runs)[::-1]:
-            start = time.perf_counter()
-            runs[label](held_out[turn % len(held_out)])
-            if turn >= 2:
-                times[label].append((time.perf_counter() - start) * 1e3)
+    times = interleaved_ms(runs, arguments.rounds, held_out)
     result["ms"] = {label: round(float(np.median(values)), 3) for label, values in times.items()}
     result["times faster than"] = {
-        label: round(float(np.median(np.array(values) / np.array(times["Tempera"]))), 2)
+        label: round(float(np.median(values / times["Tempera"])), 2)
         for label, values in times.items() if label != "Tempera"}
     result["seconds"] = {label: round(value, 1) for label, value in result["seconds"].items()}
     print(json.dumps(result), flush=True)

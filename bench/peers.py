@@ -2,8 +2,8 @@
 """Tempera's results beside ONNX Runtime and OpenVINO on the original models: one paired run, medians.
 
 For each model `tempera optimize` makes a folder; then the original runs in ONNX Runtime (f32) and OpenVINO (f32, bf16) and
-the result in OpenVINO (f32, bf16), all in one process, in turn, and the medians of the times and of the ratios pair by pair
-are printed as Markdown.
+the result in OpenVINO (f32, bf16), all in one process, in turn (interleaved.py), and the medians of the times and of the ratios
+round by round are printed as Markdown.
 
 usage: peers.py [--program build/tempera] [--models FOLDER] [--rounds N] [--out FOLDER] [NAME ...]
 Needs the packages of bench/requirements.txt.
@@ -19,6 +19,8 @@ import time
 import numpy as np
 import onnxruntime
 import openvino
+
+from interleaved import interleaved_ms
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -111,16 +113,9 @@ def measure(name, arguments):
             continue
         runs[f"OpenVINO {precision}"] = openvino_run(core, path, precision, inputs, threads)
         runs[f"Tempera {precision}"] = openvino_run(core, out / "model.onnx", precision, inputs, threads)
-    times = {label: [] for label in runs}
-    for round_number in range(arguments.rounds + 2):
-        order = list(runs) if round_number % 2 == 0 else list(runs)[::-1]
-        for label in order:
-            start = time.perf_counter()
-            runs[label]()
-            if round_number >= 2:
-                times[label].append((time.perf_counter() - start) * 1e3)
+    times = interleaved_ms(runs, arguments.rounds)
     median = {label: float(np.median(values)) for label, values in times.items()}
-    ratio = lambda a, b: float(np.median(np.array(times[a]) / np.array(times[b]))) if a in times and b in times else None
+    ratio = lambda a, b: float(np.median(times[a] / times[b])) if a in times and b in times else None
     result = {
         "model": name,
         "optimize_seconds": round(seconds, 1),
