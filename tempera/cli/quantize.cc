@@ -28,6 +28,8 @@ struct QuantizeArguments {
   bool per_tensor = false;
   bool weights_only = false;
   bool older_readers = false;
+  bool no_zero_points = false;
+  bool join_codes = false;
   bool seven_bit_weights = false;
   bool dry_run = false;
   std::string rounding = "auto";
@@ -94,6 +96,8 @@ optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments, co
                                                        : optimize::Rounding::kAuto;
   options.calibrate = compress::range_method_from_string(arguments.calibrate).value();
   options.quantize.older_readers = arguments.older_readers;
+  options.quantize.zero_points = !arguments.no_zero_points;
+  options.quantize.join_codes = arguments.join_codes;
   options.quantize.seven_bit_weights = arguments.seven_bit_weights;
   if (!arguments.min.empty()) {
     options.budget = quality::LossBudget::parse_min(arguments.min);
@@ -181,6 +185,10 @@ void add_quantize(CLI::App& app) {
                  "the one with the least error on samples held out")
       ->check(CLI::IsMember({"auto", "minmax", "moving_average", "percentile", "mse", "entropy"}))
       ->capture_default_str();
+  app.add_flag("--no-zero-points", arguments->no_zero_points,
+               "activations of both signs as symmetric int8: less exact, faster where kernels must correct for a zero point");
+  app.add_flag("--join-codes", arguments->join_codes,
+               "quantise what a Concat joins even where its readers compute in float: less exact, fewer bytes moved");
   app.add_flag("--seven-bit-weights", arguments->seven_bit_weights,
                "int8 codes within 63: sums of uint8 x int8 saturate on CPUs without VNNI");
   app.add_option("--block", arguments->block,

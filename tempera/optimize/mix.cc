@@ -23,6 +23,7 @@ MixBench::MixBench(const Candidate& base, const LossMeter& meter, const Subject&
       engine_(engine),
       options_(options),
       host_(host),
+      style_(options.quantize),
       model_(*base.model),
       samples_(load_samples(subject, subject.split.search, 1)) {
   onnx::infer_types(model_, subject.input_shapes);
@@ -45,7 +46,7 @@ void MixBench::calibrate(const compress::QuantizationPlan& plan) {
 }
 
 void MixBench::add_tensors(const compress::QuantizationPlan& plan, std::set<std::string>& tensors) const {
-  for (std::string& name : compress::activation_tensors(model_, plan, options_.quantize)) {
+  for (std::string& name : compress::activation_tensors(model_, plan, style_)) {
     tensors.insert(std::move(name));
   }
 }
@@ -59,7 +60,7 @@ void MixBench::calibrate_tensors(const std::vector<std::string>& tensors) {
 }
 
 void MixBench::calibrate_missing(const compress::QuantizationPlan& plan) {
-  std::vector<std::string> missing = compress::activation_tensors(model_, plan, options_.quantize);
+  std::vector<std::string> missing = compress::activation_tensors(model_, plan, style_);
   std::erase_if(missing, [&](const std::string& name) { return calibration_.ranges.contains(name); });
   if (!missing.empty()) {
     calibrate_tensors(missing);
@@ -68,7 +69,7 @@ void MixBench::calibrate_missing(const compress::QuantizationPlan& plan) {
 
 std::optional<Mix> MixBench::compile(const std::string& name, const compress::QuantizationPlan& plan) {
   calibrate_missing(plan);
-  return prepared(name, plan, compress::quantize(model_, plan, &calibration_, options_.quantize));
+  return prepared(name, plan, compress::quantize(model_, plan, &calibration_, style_));
 }
 
 std::optional<Mix> MixBench::prepared(const std::string& name, const compress::QuantizationPlan& plan,
@@ -77,6 +78,12 @@ std::optional<Mix> MixBench::prepared(const std::string& name, const compress::Q
   mix.plan = plan;
   mix.records = std::move(quantized.layers);
   mix.bytes = graph::weight_size(quantized.model.graph).bytes;
+  if (!style_.zero_points) {
+    mix.refinements.emplace_back("no zero points");
+  }
+  if (style_.join_codes) {
+    mix.refinements.emplace_back("joined codes");
+  }
   mix.candidate.name = fmt::format("{}: {}", base_.name, name);
   mix.candidate.model = std::make_shared<const graph::Model>(std::move(quantized.model));
   mix.candidate.options = base_.options;
@@ -107,7 +114,7 @@ std::optional<Mix> MixBench::measure_refined(const std::string& name, const comp
     const auto session = engine_.compile(model, base_.options);
     return worst_relative_l2(meter_.measure(*session, meter_.samples(), host_));
   };
-  compress::Refined refined = compress::quantize_refined(model_, plan, options_.quantize, *subject_.dataset,
+  compress::Refined refined = compress::quantize_refined(model_, plan, style_, *subject_.dataset,
                                                          subject_.split.calibrate, engine_, refine, loss, host_);
   std::optional<Mix> mix = prepared(name, plan, std::move(refined.quantized));
   if (mix.has_value()) {

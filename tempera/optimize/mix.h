@@ -22,7 +22,7 @@ struct Mix {
   Candidate candidate;
   compress::QuantizationPlan plan;
   std::vector<compress::LayerRecord> records;
-  std::vector<std::string> refinements;  ///< "bias correction", ...: what lowered the loss and was kept
+  std::vector<std::string> refinements;  ///< "joined codes", "bias correction", ...: how it was made beside the plan
   double loss = 0.0;        ///< relative L2 of the worst output
   double latency_ms = 0.0;  ///< the base's, divided by how many times faster this was beside it
   std::int64_t bytes = 0;   ///< of the weights
@@ -39,6 +39,9 @@ class MixBench {
   [[nodiscard]] const std::vector<compress::Layer>& layers() const { return layers_; }
   [[nodiscard]] const std::vector<report::Trial>& trials() const { return trials_; }
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  /// How mixes made from now on are quantised; at first as the options say.
+  [[nodiscard]] const compress::QuantizeOptions& style() const { return style_; }
+  void set_style(const compress::QuantizeOptions& style) { style_ = style; }
   void rename_trial(const std::string& from, const std::string& to);
 
   /// Ranges of what the plan needs, whole and each layer alone. Mixes that place Q/DQ elsewhere still calibrate the rest
@@ -74,6 +77,7 @@ class MixBench {
   const engine::Engine& engine_;
   const FormatSearchOptions& options_;
   const Host& host_;
+  compress::QuantizeOptions style_;
   graph::Model model_;
   std::vector<data::Sample> samples_;
   std::vector<compress::Layer> layers_;

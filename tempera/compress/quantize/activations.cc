@@ -119,7 +119,7 @@ struct ActivationCodes {
   DataType type = DataType::kInt8;
 };
 
-ActivationCodes codes_for(Range range, bool symmetric, ActivationFormat format, Target target) {
+ActivationCodes codes_for(Range range, bool symmetric, ActivationFormat format, const QuantizeOptions& options) {
   const float largest = std::max(std::abs(range.lo), std::abs(range.hi));
   if (format == ActivationFormat::kFloat8) {
     const float scale =
@@ -128,7 +128,8 @@ ActivationCodes codes_for(Range range, bool symmetric, ActivationFormat format, 
   }
   numeric::AffineParams params;
   DataType type = DataType::kUint8;
-  if (target != Target::kTensorrt && (!symmetric || target == Target::kOnnxruntime || range.lo >= 0.0F)) {
+  const bool always_unsigned = options.target == Target::kOnnxruntime && options.zero_points;
+  if (options.target != Target::kTensorrt && (!symmetric || always_unsigned || range.lo >= 0.0F)) {
     params = numeric::affine_from_range(range.lo, range.hi, numeric::code_range(type));
   } else {
     type = DataType::kInt8;
@@ -154,8 +155,7 @@ class Writer {
       }
     }
     for (const QuantizedTensor& tensor : placement.tensors) {
-      write_pair(tensor, codes_for(ranges[tensor.group], symmetric.contains(tensor.group), tensor.format,
-                                   options_.target));
+      write_pair(tensor, codes_for(ranges[tensor.group], symmetric.contains(tensor.group), tensor.format, options_));
     }
   }
 
@@ -374,7 +374,7 @@ std::vector<LayerRecord> quantize_activations(graph::Model& model, const Quantiz
     records.push_back(std::move(record));
   }
   Writer writer(model, options);
-  writer.write_tensors(place(graph, selection.layers, selection.formats, options.target), calibration);
+  writer.write_tensors(place(graph, selection.layers, selection.formats, options), calibration);
   writer.write_weights(selection.layers, selection.plans, records);
   graph.remove_dead();
   graph.sort();
@@ -387,7 +387,7 @@ std::vector<std::string> activation_tensors(const graph::Model& model, const Qua
   const Selection selection = select(model.graph, plan);
   std::vector<std::string> names;
   for (const QuantizedTensor& tensor :
-       place(model.graph, selection.layers, selection.formats, options.target).tensors) {
+       place(model.graph, selection.layers, selection.formats, options).tensors) {
     if (!model.graph.constant(tensor.value)) {
       names.push_back(model.graph.value(tensor.value).name);
     }

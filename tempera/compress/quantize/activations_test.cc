@@ -72,6 +72,7 @@ struct CodesCase {
   DataType type;
   float scale;
   int zero_point;
+  bool zero_points = true;
 };
 
 class ActivationCodes : public ::testing::TestWithParam<CodesCase> {};
@@ -80,7 +81,7 @@ TEST_P(ActivationCodes, FollowTargetAndRange) {
   const CodesCase& expected = GetParam();
   Model model = parse(kConv, 21, {"w", "b"});
   (void)quantize_activations(model, plan_all(model), range("x", expected.lo, expected.hi),
-                             {.target = expected.target});
+                             {.target = expected.target, .zero_points = expected.zero_points});
   const graph::NodeId node = only(model, "QuantizeLinear");
   const Tensor zero = constant_input(model, node, 2);
   EXPECT_EQ(zero.type(), expected.type);
@@ -99,7 +100,11 @@ INSTANTIATE_TEST_SUITE_P(
                       CodesCase{Target::kPortable, -5.1F, -1.0F, DataType::kUint8, 0.02F, 255},
                       CodesCase{Target::kTensorrt, 0.0F, 2.54F, DataType::kInt8, 0.02F, 0},
                       CodesCase{Target::kTensorrt, -2.54F, 1.0F, DataType::kInt8, 0.02F, 0},
-                      CodesCase{Target::kOpenvino, 0.0F, 0.0F, DataType::kUint8, 1.0F, 0}));
+                      CodesCase{Target::kOpenvino, 0.0F, 0.0F, DataType::kUint8, 1.0F, 0},
+                      CodesCase{Target::kOpenvino, -2.54F, 1.0F, DataType::kInt8, 0.02F, 0, false},
+                      CodesCase{Target::kOpenvino, 0.0F, 5.1F, DataType::kUint8, 0.02F, 0, false},
+                      CodesCase{Target::kOnnxruntime, -2.54F, 1.0F, DataType::kInt8, 0.02F, 0, false},
+                      CodesCase{Target::kPortable, -2.54F, 1.0F, DataType::kInt8, 0.02F, 0, false}));
 
 TEST(QuantizeActivations, ComputesTheFormula) {
   Model model = parse(R"(g (float[1,2] x) => (float[1,2] y)

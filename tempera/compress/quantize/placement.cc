@@ -47,6 +47,27 @@ class Placer {
     }
   }
 
+  // Codes for the parts of each Concat that reads one of `written`, or another such Concat.
+  void join_codes(const std::set<ValueId>& written, ActivationFormat format) {
+    std::set<ValueId> joined;
+    for (const NodeId id : graph_.nodes()) {
+      const graph::Node& node = graph_.node(id);
+      if (!node.is("Concat") || std::none_of(node.inputs.begin(), node.inputs.end(), [&](ValueId part) {
+            return written.contains(part) || joined.contains(part);
+          })) {
+        continue;
+      }
+      const ValueId whole = graph_.output(id);
+      joined.insert(whole);
+      for (std::uint32_t i = 0; i < node.inputs.size(); ++i) {
+        join(whole, node.inputs[i]);
+        if (!joined.contains(node.inputs[i])) {
+          add({id, i}, format);
+        }
+      }
+    }
+  }
+
   Placement take() {
     Placement placement;
     std::map<ValueId, std::size_t> groups;
@@ -164,18 +185,23 @@ std::string reason_to_stay_float(const Graph& graph, const Layer& layer, Target 
 }
 
 Placement place(const Graph& graph, const std::vector<Layer>& layers,
-                const std::vector<ActivationFormat>& formats, Target target) {
+                const std::vector<ActivationFormat>& formats, const QuantizeOptions& options) {
+  const Target target = options.target;
   Placer placer(graph);
+  std::set<ValueId> written;  // by planned layers, in int8
   std::map<NodeId, std::uint32_t> fused;  // Add -> its operand that a planned convolution computes last
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const Layer& layer = layers[i];
-    const bool symmetric = !layer.has_weight() || layer.op_type == "ConvTranspose";
+    const bool symmetric = !options.zero_points || !layer.has_weight() || layer.op_type == "ConvTranspose";
     for (std::uint32_t input = 0; input < 2; ++input) {
       if (!layer.has_weight() || input != layer.weight_input) {
         placer.add({layer.node, input}, formats[i], symmetric);
       }
     }
     const ValueId output = graph.output(layer.node);
+    if (formats[i] == ActivationFormat::kInt8) {
+      written.insert(after_activation(graph, output));
+    }
     if (target == Target::kOnnxruntime && !graph.is_pinned(after_activation(graph, output))) {
       placer.add_all_readers(after_activation(graph, output), formats[i]);
     }
@@ -186,6 +212,9 @@ Placement place(const Graph& graph, const std::vector<Layer>& layers,
   }
   for (const auto& [add, operand] : fused) {
     placer.add({add, 1 - operand}, ActivationFormat::kInt8);
+  }
+  if (options.join_codes) {
+    placer.join_codes(written, ActivationFormat::kInt8);
   }
   if (target != Target::kOnnxruntime) {
     placer.move_up();

@@ -48,7 +48,8 @@ struct Placement {
 /// operators that only move values (Pad by zero, MaxPool, Reshape, Transpose, nearest Resize, ...), where
 /// every reader of the moved value is quantised too: the codes then move in place of floats, and a zero pad
 /// stays exact. Through a Concat it moves likewise, and the parts share one scale, so that codes are joined
-/// without recoding.
+/// without recoding. With `options.join_codes` the parts of every Concat that reads a planned layer are
+/// quantised, whoever reads the whole; a part that is itself such a Concat needs no codes of its own.
 ///
 /// Further, by target:
 ///  - onnxruntime: outputs of planned layers (after their Relu or Clip), since its integer kernels write
@@ -64,6 +65,6 @@ struct Placement {
 ///
 /// \param layers  those of the plan whose activations are quantised
 [[nodiscard]] Placement place(const graph::Graph& graph, const std::vector<Layer>& layers,
-                              const std::vector<ActivationFormat>& formats, Target target);
+                              const std::vector<ActivationFormat>& formats, const QuantizeOptions& options);
 
 }  // namespace tempera::compress

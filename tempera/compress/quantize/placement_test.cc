@@ -1,5 +1,7 @@
 #include "tempera/compress/quantize/placement.h"
 
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +18,7 @@ using ::testing::UnorderedElementsAre;
 // "value -> node.input, ..." of each quantised tensor, nodes called by their first output.
 std::vector<std::string> places(const graph::Model& model, Target target,
                                 std::vector<std::size_t>* groups = nullptr,
-                                const std::vector<std::string>& layers_wanted = {}) {
+                                const std::vector<std::string>& layers_wanted = {}, bool join_codes = false) {
   std::vector<Layer> layers;
   for (Layer& layer : find_layers(model.graph)) {
     if (layers_wanted.empty() ||
@@ -26,7 +28,10 @@ std::vector<std::string> places(const graph::Model& model, Target target,
   }
   const std::vector<ActivationFormat> formats(layers.size(), ActivationFormat::kInt8);
   std::vector<std::string> found;
-  for (const QuantizedTensor& tensor : place(model.graph, layers, formats, target).tensors) {
+  QuantizeOptions options;
+  options.target = target;
+  options.join_codes = join_codes;
+  for (const QuantizedTensor& tensor : place(model.graph, layers, formats, options).tensors) {
     std::string text = model.graph.value(tensor.value).name + " ->";
     for (const graph::Use& use : tensor.readers) {
       text += " " + model.graph.value(model.graph.output(use.node)).name + "." + std::to_string(use.input);
@@ -114,6 +119,33 @@ TEST(Place, ConcatWithAFloatReaderIsQuantisedAsAWhole) {
   EXPECT_THAT(places(model, Target::kOpenvino), ElementsAre("c -> y.0"));
 }
 
+// A dense block: the normalisation between a Concat and the next convolution reads the joined codes.
+constexpr std::string_view kDense =
+    R"(g (float[1,4,8,8] x, float[4,4,1,1] w, float[4,8,1,1] v, float[4,12,1,1] u) => (float[1,4,8,8] y)
+    <float[1,8,1,1] s8 = {1,2,3,4,5,6,7,8}, float[1,12,1,1] s12 = {1,2,3,4,5,6,7,8,9,10,11,12}> {
+      a = Conv(x, w)
+      c = Concat <axis = 1> (x, a)
+      n = Mul(c, s8)
+      b = Conv(n, v)
+      d = Concat <axis = 1> (c, b)
+      m = Mul(d, s12)
+      y = Conv(m, u) })";
+
+TEST(Place, JoinsCodesThatOtherReadersThanLayersDecode) {
+  const graph::Model model = parse(kDense, 21, {"w", "v", "u"});
+  EXPECT_THAT(places(model, Target::kOpenvino), ElementsAre("x -> a.0", "n -> b.0", "m -> y.0"));
+  std::vector<std::size_t> groups;
+  EXPECT_THAT(places(model, Target::kOpenvino, &groups, {}, true),
+              UnorderedElementsAre("x -> a.0 c.0", "a -> c.1", "n -> b.0", "b -> d.1", "m -> y.0"));
+  EXPECT_EQ(std::set<std::size_t>(groups.begin(), groups.end()).size(), 3U)
+      << "x, a and b on one scale, n and m on their own";
+}
+
+TEST(Place, JoinsNothingThatNoPlannedLayerWrites) {
+  const graph::Model model = parse(kDense, 21, {"w", "v", "u"});
+  EXPECT_THAT(places(model, Target::kOpenvino, nullptr, {"y"}, true), ElementsAre("m -> y.0"));
+}
+
 TEST(Place, UnrelatedTensorsHaveScalesOfTheirOwn) {
   const graph::Model model =
       parse(R"(g (float[2,4] q, float[4,2] k) => (float[2,2] y) { y = MatMul(q, k) })");
@@ -183,7 +215,7 @@ TEST(ReasonToStayFloat, DepthwiseAndGroupedConvTranspose) {
 
 TEST(Place, NothingForNoLayers) {
   const graph::Model model = parse(kShared, 21, {"w"});
-  EXPECT_THAT(place(model.graph, {}, {}, Target::kOpenvino).tensors, IsEmpty());
+  EXPECT_THAT(place(model.graph, {}, {}, {}).tensors, IsEmpty());
 }
 
 }  // namespace

@@ -24,6 +24,12 @@ using Hessians = std::map<std::string, Hessian, std::less<>>;
 
 struct QuantizeOptions {
   Target target = Target::kOpenvino;
+  /// Activations that take both signs have a zero point (uint8). Without (int8, symmetric) up to half the codes are lost, and
+  /// kernels that need no correction for it may be faster.
+  bool zero_points = true;
+  /// The parts of a Concat that planned layers write are quantised too, on one scale, even where its readers are not: the
+  /// Concat then joins codes, a quarter of the bytes, at the cost of one more rounding.
+  bool join_codes = false;
   bool seven_bit_weights = false;  ///< uint8 x int8 saturates on CPUs without VNNI: weights in -63..63
   bool older_readers = false;      ///< int4 and fp8 weights as packed bytes, which need opset 13 in place of 21 or 19
   const Hessians* hessians = nullptr;  ///< layers named here choose codes by GPTQ; null: none do

@@ -73,8 +73,9 @@ struct Timing {
 };
 
 /// Runs all sessions in turn, round by round, in an order that is reversed every other round: baseline,
-/// contenders, baseline again. The first of `sessions` is the baseline. \throws Error{kCancelled} and what
-/// the sessions throw
+/// contenders, baseline again. The first of `sessions` is the baseline. A session that took less than 50 ms in
+/// the last warm-up runs once untimed before each timed run, so that it finds the caches as in a program that
+/// runs nothing else. \throws Error{kCancelled} and what the sessions throw
 [[nodiscard]] std::vector<Timing> time_interleaved(std::span<const Timed> sessions,
                                                    const TimingOptions& options, const Host& host);
 
