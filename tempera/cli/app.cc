@@ -3,6 +3,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,11 +86,38 @@ int report(const Error& error) {
   return exit_code(error.code());
 }
 
+std::string& typed() {
+  static std::string command;
+  return command;
+}
+
+// "tempera" and the arguments; words with anything a shell would change in single quotes.
+std::string shell_command(std::span<const char* const> arguments) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  std::string command = "tempera";
+  for (const std::string_view word : arguments.subspan(std::min<std::size_t>(1, arguments.size()))) {
+    command += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
+      command += word;
+      continue;
+    }
+    command += '\'';
+    for (const char c : word) {
+      command += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    command += '\'';
+  }
+  return command;
+}
+
 }  // namespace
 
 std::span<const Command> commands() { return kCommands; }
 
+const std::string& typed_command() { return typed(); }
+
 int run(int argc, const char* const* argv) {
+  typed() = shell_command({argv, static_cast<std::size_t>(argc)});
   CLI::App app(
       "Tempera makes trained models small and fast, proves what that cost in quality, and runs them.",
       "tempera");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace CLI {
@@ -36,5 +37,8 @@ void add_sensitivity(CLI::App& app);
 /// Parses the arguments, runs the command and returns the exit code. The only function that turns errors into
 /// text.
 [[nodiscard]] int run(int argc, const char* const* argv);
+
+/// What run() was last given, quoted for a shell: reports say how to repeat them.
+[[nodiscard]] const std::string& typed_command();
 
 }  // namespace tempera::cli

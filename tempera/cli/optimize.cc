@@ -55,7 +55,7 @@ double parse_seconds(const std::string& text) {
   return value * factor;
 }
 
-void run_optimize(const OptimizeArguments& arguments, const std::string& command) {
+void run_optimize(const OptimizeArguments& arguments) {
   optimize::OptimizeOptions options;
   options.model = arguments.model;
   for (const std::string& path : arguments.data) {
@@ -89,7 +89,7 @@ void run_optimize(const OptimizeArguments& arguments, const std::string& command
   options.strict = arguments.shared->strict;
   options.allow_non_finite = arguments.allow_non_finite;
   options.cache_dir = arguments.shared->cache_dir;
-  options.command = command;
+  options.command = typed_command();
   options.versions = versions();
   options.probe_memory = [&](const std::filesystem::path& model, const engine::CompileOptions& compile) {
     return probe(model, arguments.shared->engine, compile).peak_bytes;
@@ -141,14 +141,7 @@ void add_optimize(CLI::App& app) {
   app.add_flag("--force", arguments->force, "write into a folder that holds other files");
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kCacheOption);
   app.footer("Example: tempera optimize esrgan_medium_x4.onnx --data photos/ -o fast");
-  app.callback([arguments] {
-    std::string command = "tempera optimize " + arguments->model;
-    for (const std::string& path : arguments->data) {
-      command += " --data " + path;
-    }
-    command += fmt::format(" --max-loss {} -o {}", arguments->max_loss, arguments->out);
-    run_optimize(*arguments, command);
-  });
+  app.callback([arguments] { run_optimize(*arguments); });
 }
 
 }  // namespace tempera::cli

@@ -91,7 +91,7 @@ void set_method(const PruneArguments& arguments, optimize::PruneOptions& options
   options.zeros.ignore = arguments.ignore;
 }
 
-void run_prune(const PruneArguments& arguments, const std::string& command) {
+void run_prune(const PruneArguments& arguments) {
   optimize::PruneOptions options;
   optimize::OptimizeOptions& common = options.common;
   set_method(arguments, options);
@@ -121,7 +121,7 @@ void run_prune(const PruneArguments& arguments, const std::string& command) {
   common.workers = arguments.workers;
   common.strict = arguments.shared->strict;
   common.cache_dir = arguments.shared->cache_dir;
-  common.command = command;
+  common.command = typed_command();
   common.versions = versions();
   common.probe_memory = [&](const std::filesystem::path& model, const engine::CompileOptions& compile) {
     return probe(model, arguments.shared->engine, compile).peak_bytes;
@@ -184,30 +184,7 @@ void add_prune(CLI::App& app) {
   app.footer(
       "Example: tempera prune esrgan_medium_x4.onnx --data photos/ --method channels --pruning-ratio 0.3 -o "
       "small");
-  app.callback([arguments] {
-    std::string command = fmt::format("tempera prune {} --method {}", arguments->model, arguments->method);
-    for (const std::string& path : arguments->data) {
-      command += " --data " + path;
-    }
-    if (arguments->sparsity) {
-      command += fmt::format(" --sparsity {:g}", *arguments->sparsity);
-    }
-    if (arguments->pruning_ratio) {
-      command += fmt::format(" --pruning-ratio {:g}", *arguments->pruning_ratio);
-    }
-    for (const auto& [flag, given] : {std::pair{" --global", arguments->global},
-                                      {" --norm l2", arguments->norm == "l2"},
-                                      {" --repair", arguments->repair}}) {
-      command += given ? flag : "";
-    }
-    command += arguments->align != 1 ? fmt::format(" --align {}", arguments->align) : "";
-    for (const std::string& layer : arguments->ignore) {
-      command += " --ignore " + layer;
-    }
-    command += arguments->max_loss.empty() ? "" : " --max-loss " + arguments->max_loss;
-    command += arguments->min.empty() ? "" : " --min " + arguments->min;
-    run_prune(*arguments, command + " -o " + arguments->out);
-  });
+  app.callback([arguments] { run_prune(*arguments); });
 }
 
 }  // namespace tempera::cli

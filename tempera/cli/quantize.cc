@@ -71,7 +71,7 @@ compress::LayerFormat format_of(const QuantizeArguments& arguments) {
   return format;
 }
 
-optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments, const std::string& command) {
+optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments) {
   optimize::QuantizeModelOptions options;
   options.model = arguments.model;
   for (const std::string& path : arguments.data) {
@@ -108,7 +108,7 @@ optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments, co
   options.max_seconds = arguments.seconds;
   options.seed = arguments.shared->seed;
   options.workers = arguments.workers;
-  options.command = command;
+  options.command = typed_command();
   options.versions = versions();
   options.probe_memory = [engine = options.engine](const std::filesystem::path& model,
                                                    const engine::CompileOptions& compile) {
@@ -148,15 +148,7 @@ void print_forecast(const optimize::QuantizeForecast& forecast, bool json) {
 }
 
 void run_quantize(const QuantizeArguments& arguments) {
-  std::string command = fmt::format("tempera quantize {} --scheme {}", arguments.model, arguments.scheme);
-  for (const std::string& path : arguments.data) {
-    command += " --data " + path;
-  }
-  if (arguments.block >= 0) {
-    command += fmt::format(" --block {}", arguments.block);
-  }
-  command += fmt::format(" --target {} -o {}", arguments.shared->target, arguments.out);
-  const optimize::QuantizeModelOptions options = options_of(arguments, command);
+  const optimize::QuantizeModelOptions options = options_of(arguments);
   Terminal terminal(*arguments.shared);
   const Host host = terminal.host();
   if (arguments.dry_run) {

@@ -45,7 +45,7 @@ void run_sensitivity(const SensitivityArguments& arguments) {
   options.seed = arguments.shared->seed;
   options.workers = arguments.workers;
   options.cache_dir = arguments.shared->cache_dir;
-  options.command = "tempera sensitivity " + arguments.model;
+  options.command = typed_command();
   std::unique_ptr<OutputFolder> out;
   if (!arguments.out.empty()) {
     out = std::make_unique<OutputFolder>(arguments.out, arguments.force);

@@ -26,6 +26,7 @@
 #include "tempera/optimize/reference.h"
 #include "tempera/optimize/reverting.h"
 #include "tempera/optimize/rewrite.h"
+#include "tempera/optimize/scatter.h"
 #include "tempera/optimize/subject.h"
 
 namespace tempera::optimize {
@@ -489,6 +490,7 @@ class Flow {
     fill_results(report_, options_, subject_, *engine_, candidates_, chosen_, shipped,
                  out_.staging() / "model.onnx", host_);
     report_.pictures = make_pictures(subject_, *candidates_.front().session, *shipped.session);
+    report_.scatters = make_scatters(subject_, *candidates_.front().session, *shipped.session);
     write_text_file(out_.staging() / "report.json", report::to_json(report_));
     write_text_file(out_.staging() / "report.html", report::to_html(report_));
   }

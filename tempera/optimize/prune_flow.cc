@@ -26,6 +26,7 @@
 #include "tempera/optimize/losses.h"
 #include "tempera/optimize/reference.h"
 #include "tempera/optimize/pictures.h"
+#include "tempera/optimize/scatter.h"
 #include "tempera/optimize/subject.h"
 #include "tempera/pass/runner.h"
 
@@ -330,6 +331,7 @@ class Flow {
         report_.candidates.front().latency.median_ms, speedup.lower95,
         speedup.faster() ? "" : ", which is not beyond chance", shipped_.verdict.text);
     report_.pictures = make_pictures(subject_, *candidates.front().session, *shipped_.session);
+    report_.scatters = make_scatters(subject_, *candidates.front().session, *shipped_.session);
     write_text_file(out_.staging() / "report.json", report::to_json(report_));
     write_text_file(out_.staging() / "report.html", report::to_html(report_));
   }

@@ -27,7 +27,9 @@
 #include "tempera/optimize/candidate.h"
 #include "tempera/optimize/fill_report.h"
 #include "tempera/optimize/losses.h"
+#include "tempera/optimize/pictures.h"
 #include "tempera/optimize/reference.h"
+#include "tempera/optimize/scatter.h"
 #include "tempera/optimize/subject.h"
 
 namespace tempera::optimize {
@@ -338,6 +340,9 @@ class Flow {
     std::vector<Candidate> candidates;
     candidates.push_back(std::move(original_));
     fill_results(report_, header, subject_, *engine_, candidates, 0, shipped_, out_.staging() / "model.onnx", host_);
+    report_.pictures = make_pictures(subject_, *candidates.front().session, *shipped_.session);
+    report_.scatters = make_scatters(subject_, *candidates.front().session, *shipped_.session);
+    report_.layers_of = shipped_.name;
     report_.nodes.clear();  // of the original alone
     report_.changed = true;
     report::Candidate& before = report_.candidates.front();

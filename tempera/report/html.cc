@@ -5,6 +5,7 @@
 
 #include "tempera/report/html_text.h"
 #include "tempera/report/report.h"
+#include "tempera/report/scatter_chart.h"
 #include "tempera/report/trial_chart.h"
 
 namespace tempera::report {
@@ -142,6 +143,20 @@ std::string picture_rows(const Report& report) {
   return out;
 }
 
+std::string scatter_section(const Report& report) {
+  if (report.scatters.empty()) {
+    return {};
+  }
+  std::string out = "<h2>Outputs against the original</h2>\n<div class=charts>\n";
+  for (const Scatter& scatter : report.scatters) {
+    out += fmt::format("<figure>{}<figcaption>{}: {} values, correlation {:.5f}, of the ranks {:.5f}</figcaption></figure>\n",
+                       scatter_chart(scatter), escape(scatter.output), scatter.before.size(), scatter.pearson,
+                       scatter.spearman);
+  }
+  return out + "</div>\n<p class=soft>Held-out samples; the new model upwards, the original to the right, the dashed line where "
+               "both agree.</p>\n";
+}
+
 std::string pass_list(const Report& report) {
   std::string out = "<h2>Rewrites</h2>\n";
   bool any = false;
@@ -256,7 +271,7 @@ std::string to_html(const Report& report) {
     out += fmt::format("<div class=note>{}</div>\n", escape(note));
   }
   out +=
-      cards(report) + candidate_table(report) + figure_table(report) + picture_rows(report) + trial_section(report) +
+      cards(report) + candidate_table(report) + figure_table(report) + picture_rows(report) + scatter_section(report) + trial_section(report) +
       layer_table(report) + pass_list(report) + node_table(report);
   std::map<std::string, std::string> files = {
       {"model", fmt::format("{} (sha256 {})", report.model.path, report.model.sha256)},

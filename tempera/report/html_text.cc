@@ -20,7 +20,7 @@ th { color:var(--soft); font-weight:500; font-size:13px } th:first-child,td:firs
 figure { margin:0 } figure img { width:100%; border-radius:6px; display:block; image-rendering:pixelated; background:var(--tint) } figcaption { color:var(--soft); font-size:13px; padding-top:4px }
 details { border-bottom:1px solid var(--line); padding:6px 0 } summary { cursor:pointer } details ul { margin:6px 0; padding-left:20px } dl { display:grid; grid-template-columns:max-content 1fr; gap:4px 16px; margin:0 } dt { color:var(--soft) } dd { margin:0; overflow-wrap:anywhere }
 .charts { display:grid; grid-template-columns:repeat(auto-fit,minmax(320px,1fr)); gap:16px } .charts svg { width:100%; height:auto } .charts text { font-size:11px; fill:var(--soft) }
-.charts .axis { stroke:var(--line) } .charts .budget { stroke:var(--accent); stroke-dasharray:5 4 } .charts .point { fill:var(--soft) } .charts .over { fill:none; stroke:var(--soft) } .charts .pick { fill:var(--accent) } .charts .front { fill:none; stroke:var(--soft); opacity:.6 }
+.charts .axis { stroke:var(--line) } .charts .budget { stroke:var(--accent); stroke-dasharray:5 4 } .charts .point { fill:var(--soft) } .charts .over { fill:none; stroke:var(--soft) } .charts .pick { fill:var(--accent) } .charts .dot { fill:var(--accent); opacity:.5 } .charts .front { fill:none; stroke:var(--soft); opacity:.6 }
 .note { border-left:3px solid var(--accent); padding:4px 12px; margin:8px 0; background:var(--tint) }
 )css";
 

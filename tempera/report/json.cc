@@ -16,6 +16,7 @@ Json json_of(const PassRecord& p);
 Json json_of(const NodeRecord& n);
 Json json_of(const LayerRecord& l);
 Json json_of(const Trial& t);
+Json json_of(const Scatter& s);
 
 template <typename T>
 Json list_of(const std::vector<T>& items) {
@@ -117,6 +118,13 @@ Json json_of(const Trial& t) {
           {"chosen", t.chosen}};
 }
 
+Json json_of(const Scatter& s) {
+  return {{"output", s.output},
+          {"values", s.before.size()},
+          {"pearson", optional_number(s.pearson)},
+          {"spearman", optional_number(s.spearman)}};
+}
+
 }  // namespace
 
 std::string to_json(const Report& r) {
@@ -145,6 +153,7 @@ std::string to_json(const Report& r) {
                      {"trials", list_of(r.trials)},
                      {"loss_name", r.loss_name},
                      {"loss_limit", r.loss_limit},
+                     {"correlations", list_of(r.scatters)},
                      {"notes", r.notes}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

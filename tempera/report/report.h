@@ -134,6 +134,15 @@ struct Picture {
   double difference_gain = 1.0;
 };
 
+/// Values of one output over samples, element by element.
+struct Scatter {
+  std::string output;
+  std::vector<double> before;  ///< of the original
+  std::vector<double> after;   ///< of the new model, as many
+  double pearson = 0.0;        ///< correlation; NaN when one side is constant
+  double spearman = 0.0;       ///< correlation of the ranks
+};
+
 /// Everything `optimize` claims, with what is needed to repeat it.
 struct Report {
   std::string command;
@@ -160,6 +169,7 @@ struct Report {
   std::string loss_name;            ///< what Trial::loss is: "relative L2 of the worst output"
   double loss_limit = 0.0;          ///< the budget, in the same unit
   std::vector<Picture> pictures;   ///< on the page, not in the JSON
+  std::vector<Scatter> scatters;   ///< the points on the page, the correlations in the JSON
   std::vector<std::string> notes;  ///< fallbacks, warnings, what was not claimed and why
 };
 

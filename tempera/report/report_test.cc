@@ -1,5 +1,7 @@
 #include "tempera/report/report.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -53,6 +55,30 @@ Report searched() {
   report.loss_name = "relative L2";
   report.loss_limit = 0.05;
   return report;
+}
+
+TEST(ReportTest, ValuesOfAnOutputAreDrawnAgainstTheOriginal) {
+  Report report = sample();
+  EXPECT_EQ(to_html(report).find("Outputs against the original"), std::string::npos);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  report.scatters.push_back({"score <1>", {0.0, 1.0, nan, 3.0}, {0.5, 1.0, 2.0, 2.5}, 0.98, nan});
+  const std::string page = to_html(report);
+  EXPECT_NE(page.find("score &lt;1&gt;: 4 values, correlation 0.98000"), std::string::npos);
+  std::size_t dots = 0;
+  for (std::size_t at = page.find("class=dot"); at != std::string::npos; at = page.find("class=dot", at + 1)) {
+    ++dots;
+  }
+  EXPECT_EQ(dots, 3U) << "a value that is not a number has no place";
+  const auto json = nlohmann::json::parse(to_json(report));
+  EXPECT_EQ(json.at("correlations").at(0).at("values"), 4);
+  EXPECT_EQ(json.at("correlations").at(0).at("pearson"), 0.98);
+  EXPECT_TRUE(json.at("correlations").at(0).at("spearman").is_null());
+}
+
+TEST(ReportTest, AConstantOutputIsDrawnToo) {
+  Report report = sample();
+  report.scatters.push_back({"score", {2.0, 2.0}, {2.0, 2.0}, 1.0, 1.0});
+  EXPECT_NE(to_html(report).find("class=dot"), std::string::npos);
 }
 
 TEST(ReportTest, FiguresStandSideBySide) {

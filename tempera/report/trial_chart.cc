@@ -6,17 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "tempera/report/chart.h"
 #include "tempera/report/html_text.h"
 
 namespace tempera::report {
 namespace {
 
-constexpr double kWidth = 480.0;
-constexpr double kHeight = 300.0;
-constexpr double kLeft = 56.0;
-constexpr double kRight = 14.0;
-constexpr double kTop = 14.0;
-constexpr double kBottom = 40.0;
+constexpr ChartFrame kFrame;
 
 struct Point {
   double x;
@@ -34,10 +30,10 @@ struct Scale {
   double loss_low;   // log10
   double loss_high;  // log10
 
-  [[nodiscard]] double x(double value) const { return kLeft + (kWidth - kLeft - kRight) * value / x_most; }
+  [[nodiscard]] double x(double value) const { return kFrame.left + (kFrame.width - kFrame.left - kFrame.right) * value / x_most; }
   [[nodiscard]] double y(double loss) const {
     const double log = loss > 0 ? std::clamp(std::log10(loss), loss_low, loss_high) : loss_low;
-    return kTop + (kHeight - kTop - kBottom) * (loss_high - log) / (loss_high - loss_low);
+    return kFrame.top + (kFrame.height - kFrame.top - kFrame.bottom) * (loss_high - log) / (loss_high - loss_low);
   }
 };
 
@@ -55,32 +51,21 @@ Scale scale_of(const std::vector<Point>& points, double limit) {
   return scale;
 }
 
-// The next of 1, 2, 5, 10, ... at or above a positive number.
-double round_step(double least) {
-  const double power = std::pow(10.0, std::floor(std::log10(least)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= least) {
-      return factor * power;
-    }
-  }
-  return 10.0 * power;
-}
-
 std::string axes(const Scale& scale, TrialAxis axis) {
   std::string out;
   for (double power = scale.loss_low; power <= scale.loss_high + 1e-9; power += 1.0) {
     const double y = scale.y(std::pow(10.0, power));
     out += fmt::format("<line class=axis x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>"
                        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:g}</text>\n",
-                       kLeft, y, kWidth - kRight, y, kLeft - 6, y + 4, std::pow(10.0, power));
+                       kFrame.left, y, kFrame.width - kFrame.right, y, kFrame.left - 6, y + 4, std::pow(10.0, power));
   }
   const double step = round_step(scale.x_most / 5.0);
   for (double value = 0.0; value <= scale.x_most; value += step) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:.3g}</text>\n", scale.x(value),
-                       kHeight - kBottom + 16, value);
+                       kFrame.height - kFrame.bottom + 16, value);
   }
   return out + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
-                           (kLeft + kWidth - kRight) / 2, kHeight - 6,
+                           (kFrame.left + kFrame.width - kFrame.right) / 2, kFrame.height - 6,
                            axis == TrialAxis::kLatency ? "median latency, ms" : "file, MB");
 }
 
@@ -110,13 +95,13 @@ std::string trial_chart(const Report& report, TrialAxis axis) {
     return {};
   }
   const Scale scale = scale_of(points, report.loss_limit);
-  std::string out = fmt::format("<svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"loss over {}\">\n", kWidth, kHeight,
+  std::string out = fmt::format("<svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"loss over {}\">\n", kFrame.width, kFrame.height,
                                 axis == TrialAxis::kLatency ? "latency" : "file size");
   out += axes(scale, axis);
   if (report.loss_limit > 0) {
     const double y = scale.y(report.loss_limit);
-    out += fmt::format("<line class=budget x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kLeft, y,
-                       kWidth - kRight, y);
+    out += fmt::format("<line class=budget x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kFrame.left, y,
+                       kFrame.width - kFrame.right, y);
   }
   std::string path;
   for (const Point& point : front_of(points)) {
