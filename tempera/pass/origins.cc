@@ -45,7 +45,13 @@ ValueId add_derived(Graph& graph, ValueId from, graph::Tensor tensor) {
 void take_over_origin(Graph& graph, ValueId changed, ValueId target) {
   if (const std::optional<Origin>& origin = graph.value(target).origin) {
     graph.set_origin(changed, *origin);
-  } else if (std::optional<Origin> own = derived(graph, changed)) {
+  } else {
+    no_longer_equal(graph, changed);
+  }
+}
+
+void no_longer_equal(Graph& graph, ValueId changed) {
+  if (std::optional<Origin> own = derived(graph, changed)) {
     graph.set_origin(changed, std::move(*own));
   }
 }

@@ -13,6 +13,9 @@ graph::ValueId add_derived(graph::Graph& graph, graph::ValueId from, graph::Tens
 /// `changed` now holds the numbers of `target`, which is about to go: its origin becomes that of `target`.
 void take_over_origin(graph::Graph& graph, graph::ValueId changed, graph::ValueId target);
 
+/// The value's numbers have changed: it is derived from the tensor it stood for, and equal to it no more.
+void no_longer_equal(graph::Graph& graph, graph::ValueId changed);
+
 /// Gives every node output without an origin a derived one: that of the first input of its node that varies, else of the
 /// first that has one. What is made from new constants alone keeps none.
 ///

@@ -20,6 +20,7 @@
 #include "tempera/pass/layout/delay_reshape.h"
 #include "tempera/pass/layout/cancel_transposes.h"
 #include "tempera/pass/layout/einsum_to_matmul.h"
+#include "tempera/pass/layout/hoist_factor.h"
 #include "tempera/pass/layout/split_concat_conv.h"
 #include "tempera/pass/layout/split_sliced_linear.h"
 #include "tempera/pass/recognise/channel_attention.h"
@@ -109,6 +110,10 @@ constexpr std::array kSteps = std::to_array<Step>({
     {{"merge_factors", "constant factors in a row", merge_factors},
      "cleanup",
      "late: fuse_scale takes those behind a convolution, and patterns look for factors where exporters put them",
+     true},
+    {{"hoist_factor", "the scale of attention into the weights of its projections", hoist_factor},
+     "layout",
+     "late: patterns look for factors where exporters put them",
      true},
     {{"einsum_to_matmul", "Einsum of two operands", einsum_to_matmul},
      "layout",
