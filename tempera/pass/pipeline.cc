@@ -21,6 +21,7 @@
 #include "tempera/pass/layout/cancel_transposes.h"
 #include "tempera/pass/layout/einsum_to_matmul.h"
 #include "tempera/pass/layout/hoist_factor.h"
+#include "tempera/pass/layout/merge_gemms.h"
 #include "tempera/pass/layout/split_concat_conv.h"
 #include "tempera/pass/layout/split_sliced_linear.h"
 #include "tempera/pass/recognise/channel_attention.h"
@@ -114,6 +115,10 @@ constexpr std::array kSteps = std::to_array<Step>({
     {{"hoist_factor", "the scale of attention into the weights of its projections", hoist_factor},
      "layout",
      "late: patterns look for factors where exporters put them",
+     true},
+    {{"merge_gemms", "products of one row by several constant matrices into one", merge_gemms},
+     "layout",
+     "late: what stands behind one of them must have gone into its weights",
      true},
     {{"einsum_to_matmul", "Einsum of two operands", einsum_to_matmul},
      "layout",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -85,6 +86,40 @@ Tensor slice_tensor(const Tensor& tensor, std::int64_t axis, std::int64_t start,
   for (std::int64_t i = 0; i < outer && row > 0; ++i) {
     const auto step = static_cast<std::size_t>(i);
     std::memcpy(made.bytes.data() + step * row, tensor.bytes().data() + step * stride + skip, row);
+  }
+  return std::move(made.tensor);
+}
+
+Tensor concat_tensors(std::span<const Tensor> tensors, std::int64_t axis) {
+  if (tensors.empty() || axis < 0 || axis >= tensors.front().rank()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} tensors cannot be joined along axis {}", tensors.size(), axis));
+  }
+  const auto at = static_cast<std::size_t>(axis);
+  Dims joined = tensors.front().dims();
+  joined[at] = 0;
+  for (const Tensor& tensor : tensors) {
+    Dims others = tensor.dims();
+    const std::int64_t size = at < others.size() ? std::exchange(others[at], joined[at]) : 0;
+    if (others != joined || tensor.type() != tensors.front().type()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("{} does not fit to {} along axis {}", graph::to_string(tensor.dims()),
+                              graph::to_string(tensors.front().dims()), axis));
+    }
+    joined[at] += size;
+  }
+  const auto inner = static_cast<std::size_t>(product(joined, at + 1, joined.size())) * element_bytes(tensors.front());
+  const std::int64_t outer = product(joined, 0, at);
+  Tensor::Writable made = Tensor::allocate(tensors.front().type(), joined);
+  std::byte* target = made.bytes.data();
+  for (std::int64_t i = 0; i < outer; ++i) {
+    for (const Tensor& tensor : tensors) {
+      const std::size_t row = static_cast<std::size_t>(tensor.dims()[at]) * inner;
+      if (row > 0) {
+        std::memcpy(target, tensor.bytes().data() + static_cast<std::size_t>(i) * row, row);
+        target += row;
+      }
+    }
   }
   return std::move(made.tensor);
 }

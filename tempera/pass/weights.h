@@ -20,6 +20,10 @@ namespace tempera::pass {
 [[nodiscard]] graph::Tensor slice_tensor(const graph::Tensor& tensor, std::int64_t axis, std::int64_t start,
                                          std::int64_t count);
 
+/// Tensors of one type joined along `axis`; the other axes agree. Any type of whole bytes.
+/// \throws Error{kInvalidArgument} when there is none, or they do not fit together
+[[nodiscard]] graph::Tensor concat_tensors(std::span<const graph::Tensor> tensors, std::int64_t axis);
+
 /// The tensor with its axes permuted: result.dims[i] = dims[perm[i]]. Any type of whole bytes.
 [[nodiscard]] graph::Tensor transpose_tensor(const graph::Tensor& tensor, std::span<const std::int64_t> perm);
 

@@ -268,6 +268,10 @@ PassResult split_sliced_linear(Graph& graph, const PassContext& context) {
     if (std::none_of(uses.begin(), uses.end(), cuts)) {
       continue;
     }
+    if (graph.node(id).is("Gemm") && ops::dim_of(graph, linear->output, 0) == 1) {
+      decline(result, graph, id, "it makes one row, which costs nothing to cut");
+      continue;
+    }
     std::string reason;
     const std::vector<Piece> pieces = find_pieces(graph, *linear, reason);
     if (!reason.empty()) {

@@ -16,7 +16,8 @@ namespace tempera::pass {
 /// Fires when:  weights (and bias) are constant; every reader of y is a Split or a Slice along the output channels alone,
 ///   with step 1; the pieces do not overlap, so no more is computed than before.
 /// Must not fire when:  y is a graph output, captured by a body or read by anything else; the convolution has groups; the
-///   weights are of a type without whole bytes; the target is "torch", whose larger product is the faster one.
+///   weights are of a type without whole bytes; a Gemm makes one row, whose pieces lie apart as they are (merge_gemms does
+///   the opposite there); the target is "torch", whose larger product is the faster one.
 /// Formula:  y[m] = sum_c W[m, c] x[c] + B[m]: row m of W and B makes channel m alone. Equal up to the order of the sums.
 ///
 /// Why: OpenVINO 2026.4 cuts a channels-last tensor along its channels by a reference kernel, which took half of the time

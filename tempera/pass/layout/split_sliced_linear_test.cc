@@ -90,6 +90,13 @@ TEST(SplitSlicedLinearTest, GemmOfEitherOrientationAndEveryBias) {
   }
 }
 
+TEST(SplitSlicedLinearTest, OneRowIsLeftWhole) {
+  graph::Model model = parse(R"(g (float[1,4] x, float[4,6] w) => (float[1,2] q, float[1,4] k) <int64[2] sizes = {2, 4}> {
+      y = Gemm(x, w)  q, k = Split<axis = 1>(y, sizes) })",
+                             21, {"w"});
+  EXPECT_NE(expect_untouched(split_sliced_linear, model), "");
+}
+
 TEST(SplitSlicedLinearTest, UnreadPiecesAreNotComputed) {
   graph::Model model = parse(R"(
     g (float[1,4,6,6] x, float[9,4,1,1] w) => (float[1,3,6,6] k) {
