@@ -14,6 +14,7 @@
 #include "tempera/pass/fold/constants.h"
 #include "tempera/pass/fold/shapes.h"
 #include "tempera/pass/fuse/affine.h"
+#include "tempera/pass/fuse/batch_norm_before.h"
 #include "tempera/pass/fuse/pad.h"
 #include "tempera/pass/fuse/unshuffle.h"
 #include "tempera/pass/fuse/upsample.h"
@@ -68,6 +69,9 @@ constexpr std::array kSteps = std::to_array<Step>({
     {{"fuse_batch_norm", "BatchNormalization into the weights before it", fuse_batch_norm},
      "fuse",
      "before fuse_scale: behind it may stand a scale of its own"},
+    {{"fuse_batch_norm_before", "BatchNormalization into the weights behind it", fuse_batch_norm_before},
+     "fuse",
+     "after fuse_batch_norm, which needs no padding to be absent"},
     {{"fuse_scale", "Mul, Div, Add, Sub by channel constants into the weights before them", fuse_scale},
      "fuse",
      "before split_sliced_linear, so that the parts inherit the scale"},

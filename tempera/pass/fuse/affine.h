@@ -12,8 +12,7 @@ namespace tempera::pass {
 /// Fires when:  weights and statistics are constant and nothing else reads the middle value. The new weights are new
 ///   initialisers, so weights shared with other nodes stay what they are.
 /// Must not fire when:  the norm is in training mode; the middle value is a graph output, captured, or read twice; the new
-///   numbers leave the weights' type (float16). A BatchNormalization *before* a Conv is left alone: with padding, the zeros
-///   at the border would have to become other numbers.
+///   numbers leave the weights' type (float16). A BatchNormalization *before* a Conv is the matter of fuse_batch_norm_before.
 /// Formula:  s = gamma / sqrt(var + eps);  W'[m] = s[m] W[m];  B'[m] = s[m] (B[m] - mean[m]) + beta[m].
 PassResult fuse_batch_norm(graph::Graph& graph, const PassContext& context);
 
