@@ -13,6 +13,8 @@
 
 #include "tempera/base/error.h"
 #include "tempera/compress/quantize/layers.h"
+#include "tempera/optimize/layer_kinds.h"
+#include "tempera/optimize/layer_ranking.h"
 #include "tempera/optimize/losses.h"
 #include "tempera/optimize/mix.h"
 
@@ -22,30 +24,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using compress::ActivationFormat;
 using compress::Layer;
-using compress::LayerFormat;
 using compress::QuantizationPlan;
 using compress::WeightFormat;
 
 constexpr std::size_t kHeldBytes = std::size_t{512} << 20;  // of samples with reference outputs
-constexpr std::size_t kSamplesToRank = 4;   // of one layer alone: its loss is compared with other layers' only
 constexpr double kRefinable = 3.0;          // times the budget: beyond, refinements do not bring a loss within it
 constexpr double kSameSpeed = 0.97;         // times the speed: what a smaller file may cost
 constexpr std::int64_t kSmallWeight = 4096; // bytes: below, storing a weight in int8 saves nothing worth a node
-
-// "Conv 3x3", "depthwise Conv 5x5", "Gemm": layers that an engine is likely to treat alike.
-std::string kind_of(const Layer& layer, const graph::Graph& graph) {
-  std::string kind = layer.op_type;
-  if (!layer.has_weight()) {
-    return kind + " of activations";
-  }
-  const std::optional<graph::Tensor> weight = graph.constant(layer.weight);
-  if (weight.has_value() && weight->rank() > 2) {
-    for (std::int64_t axis = 2; axis < weight->rank(); ++axis) {
-      kind += fmt::format("{}{}", axis == 2 ? " " : "x", weight->dims()[static_cast<std::size_t>(axis)]);
-    }
-  }
-  return layer.group > 1 ? "grouped " + kind : kind;
-}
 
 std::size_t count_int8(const QuantizationPlan& plan) {
   return static_cast<std::size_t>(std::count_if(plan.begin(), plan.end(), [](const auto& entry) {
@@ -57,7 +42,8 @@ class FormatSearch {
  public:
   FormatSearch(const Candidate& base, const LossMeter& meter, const Subject& subject, const engine::Engine& engine,
                const FormatSearchOptions& options, Clock::time_point start, const Host& host)
-      : base_(base), options_(options), host_(host), start_(start), meter_(meter), bench_(base, meter, subject, engine, options, host) {}
+      : base_(base), options_(options), host_(host), start_(start), bench_(base, meter, subject, engine, options, host),
+        ranking_(bench_, meter, base, options.answers, host) {}
 
   // Steps 1 and 2. False when there is nothing to refine.
   bool begin() {
@@ -101,7 +87,9 @@ class FormatSearch {
 
   [[nodiscard]] FormatSearchResult take_result() {
     result_.trials = bench_.trials();
-    result_.notes.insert(result_.notes.end(), bench_.notes().begin(), bench_.notes().end());
+    for (const std::vector<std::string>* notes : {&ranking_.notes(), &bench_.notes()}) {
+      result_.notes.insert(result_.notes.end(), notes->begin(), notes->end());
+    }
     return std::move(result_);
   }
 
@@ -159,26 +147,9 @@ class FormatSearch {
     return mix;
   }
 
-  // The mix's layers by kind, the kind with most multiplications first.
-  [[nodiscard]] std::vector<std::pair<std::string, std::vector<std::string>>> kinds_of(const Mix& mix) const {
-    std::map<std::string, std::vector<std::string>> members;
-    std::map<std::string, std::int64_t> work;
-    for (const Layer& layer : layers()) {
-      if (mix.plan.contains(layer.name)) {
-        const std::string kind = kind_of(layer, bench_.model().graph);
-        members[kind].push_back(layer.name);
-        work[kind] += layer.multiplications;
-      }
-    }
-    std::vector<std::pair<std::string, std::vector<std::string>>> kinds(members.begin(), members.end());
-    std::stable_sort(kinds.begin(), kinds.end(),
-                     [&](const auto& a, const auto& b) { return work.at(a.first) > work.at(b.first); });
-    return kinds;
-  }
-
   // 3. For each kind of layer, most work first: back to float where the model is faster so.
   Mix faster_without_kinds(Mix mix) {
-    const auto kinds = kinds_of(mix);
+    const auto kinds = kinds_of(layers(), mix.plan, bench_.model().graph);
     for (const auto& [kind, members] : kinds) {
       if (seconds_left() <= 0 || kinds.size() == 1) {
         break;
@@ -191,7 +162,7 @@ class FormatSearch {
 
   // Leaving out one kind at a time misses what only pays together: all but the kind that does most of the work.
   Mix faster_with_main_kind_alone(Mix mix) {
-    const auto kinds = kinds_of(mix);
+    const auto kinds = kinds_of(layers(), mix.plan, bench_.model().graph);
     if (seconds_left() <= 0 || kinds.size() < 3) {  // of two, one was tried without the other
       return mix;
     }
@@ -276,7 +247,7 @@ class FormatSearch {
   // 4. Layers back to float, the most sensitive first, until the loss is within the budget. Nothing when even then it
   // is not.
   std::optional<Mix> within_budget(Mix mix) {
-    const std::vector<std::pair<double, std::string>> ranked = rank(mix);
+    const RankedLayers ranked = ranking_.rank(mix, 0.6 * seconds_left());
     double squares = 0.0;
     for (const auto& [loss, layer] : ranked) {
       squares += loss * loss;
@@ -332,74 +303,11 @@ class FormatSearch {
     return best;
   }
 
-  static QuantizationPlan without(QuantizationPlan plan, const std::vector<std::pair<double, std::string>>& ranked,
-                                  std::size_t count) {
+  static QuantizationPlan without(QuantizationPlan plan, const RankedLayers& ranked, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       plan.erase(ranked[i].second);
     }
     return plan;
-  }
-
-  // Layers of the mix with the loss of each alone in int8, largest first. When time runs out, those not measured are
-  // ranked by the error of their own weights, scaled to the measured ones.
-  std::vector<std::pair<double, std::string>> rank(const Mix& mix) {
-    std::map<std::string, double> weight_error;
-    for (const compress::LayerRecord& record : mix.records) {
-      weight_error[record.layer] = record.weight_relative_l2;
-    }
-    host_.progress.begin("measuring each layer alone", static_cast<std::int64_t>(mix.plan.size()));
-    const double budget = 0.6 * seconds_left();
-    const Clock::time_point begun = Clock::now();
-    std::vector<std::pair<double, std::string>> ranked;
-    std::vector<std::string> unmeasured;
-    double measured_ratio = 0.0;
-    const double floor = worst_relative_l2(base_.losses);
-    for (const auto& [layer, format] : mix.plan) {
-      host_.cancel.throw_if_cancelled();
-      const bool in_time = std::chrono::duration<double>(Clock::now() - begun).count() < budget;
-      const std::optional<double> loss = loss_alone(layer, format, in_time);
-      host_.progress.advance();
-      if (!loss.has_value()) {
-        unmeasured.push_back(layer);
-        continue;
-      }
-      const double own = std::sqrt(std::max(*loss * *loss - floor * floor, 0.0));
-      sensitivity_[layer] = own;
-      ranked.emplace_back(own, layer);
-      measured_ratio += own / std::max(weight_error[layer], 1e-6);
-    }
-    if (!unmeasured.empty()) {
-      result_.notes.push_back(fmt::format("{} of {} layers were ranked without being measured alone: time ran out",
-                                          unmeasured.size(), mix.plan.size()));
-    }
-    const double ratio = ranked.empty() ? 1.0 : measured_ratio / static_cast<double>(ranked.size());
-    for (const std::string& layer : unmeasured) {
-      ranked.emplace_back(ratio * weight_error[layer], layer);
-    }
-    std::sort(ranked.begin(), ranked.end(), std::greater<>());
-    return ranked;
-  }
-
-  // Loss of the model with one layer changed; nothing when that does not run, or is neither known nor `in_time`.
-  std::optional<double> loss_alone(const std::string& layer, const LayerFormat& format, bool in_time) {
-    const std::string question = fmt::format("loss of '{}' alone in {} on {}", layer, format.to_string(), base_.name);
-    if (options_.answers != nullptr) {
-      if (const auto known = options_.answers->find(question)) {
-        return known->at(0);
-      }
-    }
-    if (!in_time) {
-      return std::nullopt;
-    }
-    const std::optional<Mix> alone = bench_.compile(layer + " alone", {{layer, format}});
-    if (!alone.has_value()) {
-      return std::nullopt;
-    }
-    const double loss = worst_relative_l2(meter_.measure(*alone->candidate.session, kSamplesToRank, host_));
-    if (options_.answers != nullptr && std::isfinite(loss)) {
-      options_.answers->add(question, {loss});
-    }
-    return loss;
   }
 
   // 5. Weights of the float layers in int8: a smaller file, kept where it is not slower and within the budget.
@@ -492,7 +400,7 @@ class FormatSearch {
       if (const auto kernel = kernels.find(layer.name); kernel != kernels.end()) {
         line.kernel = kernel->second;
       }
-      if (const auto loss = sensitivity_.find(layer.name); loss != sensitivity_.end()) {
+      if (const auto loss = ranking_.measured().find(layer.name); loss != ranking_.measured().end()) {
         line.sensitivity = loss->second;
       }
       if (const auto gain = kind_speedup_.find(layer.name); gain != kind_speedup_.end()) {
@@ -506,10 +414,9 @@ class FormatSearch {
   const FormatSearchOptions& options_;
   const Host& host_;
   Clock::time_point start_;
-  const LossMeter& meter_;
   MixBench bench_;
+  LayerRanking ranking_;
   std::map<std::string, std::string> reasons_;
-  std::map<std::string, double> sensitivity_;
   std::map<std::string, double> kind_speedup_;
   std::size_t best_removed_ = 0;
   std::optional<Mix> everywhere_;

@@ -35,12 +35,13 @@ struct FormatSearchResult {
 /// that is fastest with int8 wherever it can be, since a rewrite that helps in float may stand in the way of int8:
 ///
 ///   1. calibrate on the calibration part;
-///   2. every layer in int8 that the target computes in int8;
+///   2. every layer in int8 that the target computes in int8; then activations without zero points, then Concats that join
+///      codes, each kept where the model is faster so and within the budget if it was;
 ///   3. for each kind of layer (operator, kernel size, depthwise or not): back to float where the model is faster so,
 ///      timed in place; then all but the kind that does most of the work;
-///   4. while the loss is over the budget: refinements (compress/quantize/refine.h), then layers back to float, the most sensitive first. Sensitivity is the measured
-///      loss of the output with one layer changed alone; the errors of layers are taken to add as squares, and every
-///      mix that comes out is measured;
+///   4. while the loss is over the budget: refinements (compress/quantize/refine.h), then layers back to float, the most
+///      sensitive first. Sensitivity is the measured loss of the output with one layer changed alone; the errors of
+///      layers are taken to add as squares, and every mix that comes out is measured;
 ///   5. the weights of layers left in float stored in int8 where that costs neither time nor loss: a smaller file.
 ///
 /// Losses are those of the worst output on the search part, against `reference`.
