@@ -20,6 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kMixed = "mixed";  // int4 weights where the budget allows, wider ones elsewhere
+
 struct QuantizeArguments {
   std::shared_ptr<SharedOptions> shared;
   std::string model;
@@ -49,11 +51,13 @@ struct QuantizeArguments {
 compress::LayerFormat format_of(const QuantizeArguments& arguments) {
   using compress::WeightFormat;
   compress::LayerFormat format;
-  const std::optional<WeightFormat> weights = compress::weight_format_from_string(arguments.scheme);
+  const std::optional<WeightFormat> weights = arguments.scheme == kMixed
+                                                  ? WeightFormat::kInt4
+                                                  : compress::weight_format_from_string(arguments.scheme);
   if (!weights.has_value() || *weights == WeightFormat::kFloat) {
     throw Error(ErrorCode::kInvalidArgument,
                 unknown_name("scheme", arguments.scheme,
-                             {"int8", "int4", "int2", "ternary", "binary", "fp8", "fp8-e5m2", "fp16", "bf16"}));
+                             {"int8", "int4", kMixed, "int2", "ternary", "binary", "fp8", "fp8-e5m2", "fp16", "bf16"}));
   }
   format.weights = *weights;
   const bool has_integer_products = *weights == WeightFormat::kInt8 || *weights == WeightFormat::kFloat8E4M3FN;
@@ -89,6 +93,7 @@ optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments) {
   }
   options.threads = arguments.shared->threads;
   options.format = format_of(arguments);
+  options.mixed = arguments.scheme == kMixed;
   options.float_layers = arguments.keep_float;
   options.quantize.target = compress::target_from_string(arguments.shared->target).value();
   options.rounding = arguments.rounding == "gptq"      ? optimize::Rounding::kGptq
@@ -169,7 +174,8 @@ void add_quantize(CLI::App& app) {
   const auto arguments = std::make_shared<QuantizeArguments>();
   app.add_option("model", arguments->model, "the ONNX model")->required();
   app.add_option("--scheme", arguments->scheme,
-                 "int8, fp8: weights and activations; int4, int2, ternary, binary, fp8-e5m2, fp16, bf16: weights")
+                 "int8, fp8: weights and activations; int4, int2, ternary, binary, fp8-e5m2, fp16, bf16: weights; mixed: int4 "
+                 "weights where --max-loss (5%) allows, int8 or float for the layers that need it")
       ->required();
   app.add_flag("--weights-only", arguments->weights_only, "of int8 and fp8: leave activations in float, as the other schemes do");
   app.add_option("--calibrate", arguments->calibrate,

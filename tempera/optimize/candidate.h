@@ -41,6 +41,9 @@ void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& 
                                                                  const std::vector<data::Sample>& samples,
                                                                  const engine::Session& session);
 
+/// Input sets that timing cycles through: more than one, and all in memory.
+inline constexpr std::size_t kTimedSamples = 4;
+
 /// Times all candidates that run, interleaved, and fills in their `timing` against the first.
 void time_candidates(const std::vector<Candidate*>& candidates, const Subject& subject,
                      const std::vector<data::Sample>& samples, const engine::TimingOptions& options,

@@ -27,7 +27,6 @@ using compress::Layer;
 using compress::QuantizationPlan;
 using compress::WeightFormat;
 
-constexpr std::size_t kHeldBytes = std::size_t{512} << 20;  // of samples with reference outputs
 constexpr double kRefinable = 3.0;          // times the budget: beyond, refinements do not bring a loss within it
 constexpr double kSameSpeed = 0.97;         // times the speed: what a smaller file may cost
 constexpr std::int64_t kSmallWeight = 4096; // bytes: below, storing a weight in int8 saves nothing worth a node

@@ -11,6 +11,12 @@
 
 namespace tempera::optimize {
 
+/// Share of the loss budget that a search may use: the verification part is other data.
+inline constexpr double kRoomToVerify = 0.9;
+
+/// Bytes of samples and reference outputs that a LossMeter of a search holds.
+inline constexpr std::size_t kHeldBytes = std::size_t{512} << 20;
+
 /// A compiled model under comparison.
 struct Contender {
   std::string name;

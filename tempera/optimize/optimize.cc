@@ -37,10 +37,7 @@ using Clock = std::chrono::steady_clock;
 using engine::Precision;
 
 constexpr double kHopeless = 1.5;  // times the fastest of a few rounds: noise of single runs stays below
-constexpr double kRoomToVerify = 0.9;  // of the loss budget on the search part: the verification part is other data
 constexpr double kSurelySlower = 1.1;  // times the original's latency in a few rounds
-constexpr std::size_t kTimedSamples =
-    4;  // input sets that timing cycles through: more than one, and all in memory
 
 // Without it an engine adds products of 8-bit integers in 16 bits, which saturates.
 bool has_integer_dot_product() {

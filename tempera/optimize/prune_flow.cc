@@ -33,8 +33,6 @@
 namespace tempera::optimize {
 namespace {
 
-constexpr std::size_t kTimedSamples = 4;
-
 // Shape arithmetic becomes constants, so that the analysis can follow it; nothing else changes.
 constexpr std::array<std::string_view, 5> kFolding = {"remove_dead", "constants_to_initializers",
                                                       "fold_shapes", "fold_constants", "remove_no_ops"};

@@ -31,6 +31,7 @@
 #include "tempera/optimize/reference.h"
 #include "tempera/optimize/scatter.h"
 #include "tempera/optimize/subject.h"
+#include "tempera/optimize/weight_mix.h"
 
 namespace tempera::optimize {
 namespace {
@@ -39,7 +40,8 @@ namespace fs = std::filesystem;
 using engine::Precision;
 
 constexpr double kKeptSmall = 0.5;  // of the bytes saved on disk: an engine keeps weights as stored, or unpacks them all
-constexpr std::size_t kTimedSamples = 4;
+constexpr std::size_t kLossSamples = 64;    // of the search part, to judge a mix
+constexpr std::size_t kSamplesToRank = 4;   // of one layer alone: its loss is compared with other layers' only
 // 4096 vectors: twice the largest factorised block, so that second moments have full rank.
 constexpr std::size_t kHessianSamples = 16;
 constexpr std::int64_t kVectorsASample = 256;
@@ -81,6 +83,10 @@ report::LayerRecord record_of(const compress::LayerRecord& layer) {
   record.bytes_before = layer.bytes_before;
   record.bytes_after = layer.bytes_after;
   return record;
+}
+
+std::string format_name(const QuantizeModelOptions& options) {
+  return options.mixed ? fmt::format("{} where the budget allows", options.format.to_string()) : options.format.to_string();
 }
 
 // The header and the rows of a report are those of `optimize`.
@@ -147,6 +153,9 @@ class Flow {
     for (const compress::LayerRecord& layer : quantized.layers) {
       if (layer.bytes_before > 0 || !layer.why.empty()) {
         report_.layers.push_back(record_of(layer));
+        if (const auto alone = sensitivity_.find(layer.layer); alone != sensitivity_.end()) {
+          report_.layers.back().sensitivity = alone->second;
+        }
         const auto reason = floats.find(layer.layer);
         if (layer.why.empty() && reason != floats.end()) {
           report_.layers.back().reason = reason->second;
@@ -204,6 +213,9 @@ class Flow {
     if (!is_weight_only(options_.format)) {
       return quantized_with_activations(plan);
     }
+    if (options_.mixed) {
+      return quantized_by_sensitivity(layers, plan);
+    }
     const auto quantize = [&](const compress::Hessians* hessians) {
       compress::QuantizeOptions settings = options_.quantize;
       settings.hessians = hessians;
@@ -230,6 +242,50 @@ class Flow {
                                         "{:.3g} by rounding",
                                         better ? "GPTQ" : "rounding", gptq_loss, nearest_loss));
     return better ? std::move(gptq) : std::move(nearest);
+  }
+
+  // The planned format where the budget allows, 8 bits or float for the layers that need it.
+  compress::Quantized quantized_by_sensitivity(const std::vector<compress::Layer>& layers,
+                                               const compress::QuantizationPlan& plan) {
+    std::vector<compress::Layer> stored;
+    std::copy_if(layers.begin(), layers.end(), std::back_inserter(stored),
+                 [&](const compress::Layer& layer) { return plan.contains(layer.name); });
+    std::vector<std::size_t> indices = subject_.split.search;
+    indices.resize(std::min(indices.size(), kLossSamples));
+    const LossMeter meter(subject_, *reference_.session, indices, kHeldBytes, workers_, host_);
+    const auto losses = [&](const graph::Model& model, std::size_t most) {
+      return meter.measure(*engine_->compile(model, compile_), most, host_);
+    };
+    quality::LossBudget budget = options_.budget.value_or(quality::LossBudget::parse_max_loss("5%"));
+    if (budget.kind == quality::LossBudget::Kind::kRelative) {
+      budget.limit *= kRoomToVerify;
+    }
+    WeightMixOptions settings;
+    settings.narrow = options_.format;
+    settings.wide = {compress::WeightFormat::kInt8, {}, compress::ActivationFormat::kFloat};
+    settings.quantize = options_.quantize;
+    settings.rough_loss = [&](const graph::Model& model) { return worst_relative_l2(losses(model, kSamplesToRank)); };
+    settings.loss = [&](const graph::Model& model) {
+      const auto measured = losses(model, meter.samples());
+      return std::pair{worst_relative_l2(measured), quality::judge(budget, measured).within};
+    };
+    compress::Hessians hessians;
+    if (options_.rounding != Rounding::kNearest && !subject_.random_data) {
+      hessians = collect_hessians(layers, plan);
+      settings.hessians = &hessians;
+    }
+    const WeightMix mix = mix_weights(subject_.model, stored, settings, host_);
+    sensitivity_ = mix.alone;
+    const auto count = [&](compress::WeightFormat format) {
+      return std::count_if(mix.plan.begin(), mix.plan.end(), [&](const auto& entry) { return entry.second.weights == format; });
+    };
+    report_.notes.push_back(fmt::format(
+        "{} layers in {} ({} of them by GPTQ), {} in int8, {} in float: relative L2 of the worst output on the search part {:.3g}{}",
+        count(options_.format.weights), options_.format.to_string(), mix.hessians.size(), count(compress::WeightFormat::kInt8),
+        stored.size() - mix.plan.size(), mix.loss, mix.within ? "" : ", over the budget"));
+    compress::QuantizeOptions chosen = options_.quantize;
+    chosen.hessians = &mix.hessians;
+    return compress::quantize(subject_.model, mix.plan, nullptr, chosen);
   }
 
   // Second moments of the layers' inputs, from the interpreter, which shows inner values as they are made.
@@ -270,7 +326,7 @@ class Flow {
   void measure_written_file() {
     original_.name = fmt::format("original {}", engine::to_string(compile_.precision));
     original_.model = std::make_shared<const graph::Model>(subject_.model);
-    shipped_.name = fmt::format("as written ({}, {})", options_.format.to_string(), engine::to_string(compile_.precision));
+    shipped_.name = fmt::format("as written ({}, {})", format_name(options_), engine::to_string(compile_.precision));
     shipped_.model = std::make_shared<const graph::Model>(onnx::read_model(out_.staging() / "model.onnx"));
     shipped_.rewritten = true;
     const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.verify, kTimedSamples);
@@ -303,7 +359,7 @@ class Flow {
     shipped_.verdict = quality::judge(options_.budget.value_or(any), shipped_.losses);
     if (options_.budget.has_value() && !shipped_.verdict.within) {
       throw Error(ErrorCode::kLossBudget,
-                  fmt::format("{} loses too much: {}", options_.format.to_string(), shipped_.verdict.text),
+                  fmt::format("{} loses too much: {}", format_name(options_), shipped_.verdict.text),
                   "a wider format, smaller blocks, or --keep-float for the layers that lose most");
     }
   }
@@ -334,7 +390,7 @@ class Flow {
   void fill_report() {
     const OptimizeOptions header = report_options(options_);
     fill_header(report_, header, subject_);
-    report_.settings["format"] = options_.format.to_string();
+    report_.settings["format"] = format_name(options_);
     report_.settings["target"] = std::string(compress::to_string(options_.quantize.target));
     report_.settings["max loss"] = options_.budget ? options_.budget->to_string() : "any";
     std::vector<Candidate> candidates;
@@ -362,7 +418,7 @@ class Flow {
         "{:.1f} % of the original's size ({} instead of {}) in {}; {:.2f} ms a run instead of {:.2f}; output '{}' differs by "
         "{:.2g} (relative L2, mean of {} samples{}).",
         100.0 * static_cast<double>(after.file_bytes) / static_cast<double>(before.file_bytes),
-        report::human_bytes(after.file_bytes), report::human_bytes(before.file_bytes), options_.format.to_string(),
+        report::human_bytes(after.file_bytes), report::human_bytes(before.file_bytes), format_name(options_),
         after.latency.median_ms, before.latency.median_ms, worst.output, worst.relative_l2, subject_.split.verify.size(),
         subject_.random_data ? ", made up: UNVERIFIED" : "");
     if (!subject_.random_data && !subject_.split.sufficient) {
@@ -382,6 +438,7 @@ class Flow {
   Reference reference_;
   Candidate original_;
   Candidate shipped_;
+  std::map<std::string, double> sensitivity_;  // of a mix: loss of each layer alone
   MemoryUse before_;
   MemoryUse after_;
   report::Report report_;

@@ -41,6 +41,9 @@ struct QuantizeModelOptions {
   std::optional<engine::Precision> precision;  ///< of both models when measured; absent: the recipe's, else f32
   int threads = 0;
   compress::LayerFormat format;           ///< of every layer with weights
+  /// Of schemes for weights: `format` where the budget (absent: 5 %) allows, int8 or float for the layers that lose most
+  /// (weight_mix.h).
+  bool mixed = false;
   std::vector<std::string> float_layers;  ///< these stay as they are
   compress::QuantizeOptions quantize;
   compress::RangeMethod calibrate = compress::RangeMethod::kAuto;  ///< ranges of activations, when `format` has them

@@ -25,7 +25,6 @@ using compress::LayerFormat;
 using compress::QuantizationPlan;
 using compress::WeightFormat;
 
-constexpr std::size_t kHeldBytes = std::size_t{512} << 20;  // of samples with reference outputs
 constexpr std::string_view kWeightsSuffix = "-weights";
 
 constexpr WeightFormat kStored[] = {WeightFormat::kFloat16, WeightFormat::kBfloat16, WeightFormat::kFloat8E4M3FN,
