@@ -210,6 +210,11 @@ INSTANTIATE_TEST_SUITE_P(All, OpenvinoTypeTest,
                                          DataType::kFloat8E5M2),
                          [](const auto& info) { return std::string(numeric::to_string(info.param)); });
 
+TEST(OpenvinoEngineTest, EmptyTensorsOfPackedTypesAreTaken) {
+  const auto session = compile("g (int4[N] like, float[2] x) => (int4[2] y) { y = CastLike(x, like) }");
+  EXPECT_NO_THROW((void)session->run(std::vector{Tensor::from_bytes(DataType::kInt4, {0}, {}), Tensor::from<float>({2}, {1, 2})}));
+}
+
 TEST(OpenvinoEngineTest, TypesItLacksAreNamed) {
   std::string text;
   EXPECT_EQ(error_of([] { (void)compile("g (string[N] words) => (string[N] y) { y = Identity(words) }"); }, &text),

@@ -1,5 +1,6 @@
 #include "tempera/engine/openvino/ov_tensor.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
@@ -87,6 +88,17 @@ ov::Tensor borrow(const graph::Tensor& tensor) {
   }
   const void* bytes = tensor.shared_bytes().get();
   return {*type, ov::Shape(tensor.dims().begin(), tensor.dims().end()), bytes};
+}
+
+ov::Tensor borrow_input(const graph::Tensor& tensor, std::vector<std::byte>& padded) {
+  ov::Tensor borrowed = borrow(tensor);
+  if (numeric::bits_of(tensor.type()) >= 8) {
+    return borrowed;
+  }
+  padded.assign(std::max<std::size_t>(static_cast<std::size_t>(tensor.size()), 1), std::byte{0});  // none: still no null
+  const auto bytes = tensor.bytes();
+  std::copy(bytes.begin(), bytes.end(), padded.begin());
+  return {borrowed.get_element_type(), borrowed.get_shape(), static_cast<const void*>(padded.data())};
 }
 
 graph::Tensor copy(const ov::Tensor& tensor) {

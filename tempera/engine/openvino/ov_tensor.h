@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <openvino/core/node_output.hpp>
 #include <openvino/core/type/element_type.hpp>
@@ -23,6 +25,10 @@ namespace tempera::engine::openvino {
 /// The same bytes, read-only; the tensor must outlive the result.
 /// \throws Error{kUnsupported} for an element type that OpenVINO lacks
 [[nodiscard]] ov::Tensor borrow(const graph::Tensor& tensor);
+
+/// As borrow(), for an input of a request. The CPU plugin (OpenVINO 2026.4) copies a byte for each element of a type
+/// below 8 bits, and so reads past packed ones: `padded` then gets a copy that is long enough, and must outlive the result.
+[[nodiscard]] ov::Tensor borrow_input(const graph::Tensor& tensor, std::vector<std::byte>& padded);
 
 /// \throws Error{kUnsupported} as borrow()
 [[nodiscard]] graph::Tensor copy(const ov::Tensor& tensor);

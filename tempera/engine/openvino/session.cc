@@ -115,10 +115,11 @@ void OpenvinoSession::prepare(std::span<const graph::Tensor> inputs) {
   if (running_) {
     throw Error(ErrorCode::kInvalidArgument, "a run of this session is still under way", "call wait() first");
   }
+  padded_.resize(inputs.size());
   try {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (input_index_[i]) {
-        request_.set_input_tensor(*input_index_[i], borrow(inputs[i]));
+        request_.set_input_tensor(*input_index_[i], borrow_input(inputs[i], padded_[i]));
       }
     }
   } catch (...) {

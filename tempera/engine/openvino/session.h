@@ -50,6 +50,7 @@ class OpenvinoSession : public Session {
   std::vector<Port> outputs_;
   std::vector<std::optional<std::size_t>> passed_on_;  // of each output: the input that it is, if any
   std::vector<graph::Tensor> pending_inputs_;  // alive until the run under way ends
+  std::vector<std::vector<std::byte>> padded_;  // inputs that OpenVINO would read past their end
   bool running_ = false;
 };
 
