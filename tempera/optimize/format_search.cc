@@ -55,7 +55,7 @@ class FormatSearch {
       everything[layer.name] = {WeightFormat::kInt8, {}, ActivationFormat::kInt8};
     }
     bench_.calibrate(everything);
-    everywhere_ = bench_.measure("int8 wherever it can be", everything);
+    everywhere_ = measure("int8 wherever it can be", everything);
     if (everywhere_.has_value()) {
       drop_what_was_refused(*everywhere_);
       everywhere_ = faster_in_another_style(std::move(*everywhere_));
@@ -97,6 +97,16 @@ class FormatSearch {
     return options_.max_seconds - std::chrono::duration<double>(Clock::now() - start_).count();
   }
 
+  // Whether one more mix fits in, going by the longest so far.
+  [[nodiscard]] bool time_for_a_mix() const { return seconds_left() > longest_mix_seconds_; }
+
+  [[nodiscard]] std::optional<Mix> measure(const std::string& name, const QuantizationPlan& plan) {
+    const Clock::time_point begun = Clock::now();
+    std::optional<Mix> mix = bench_.measure(name, plan);
+    longest_mix_seconds_ = std::max(longest_mix_seconds_, std::chrono::duration<double>(Clock::now() - begun).count());
+    return mix;
+  }
+
   [[nodiscard]] const std::vector<Layer>& layers() const { return bench_.layers(); }
 
   // How long to time one question. \param only_faster  nothing but "is it faster" is asked
@@ -130,11 +140,11 @@ class FormatSearch {
       other.*member = !(other.*member);
       const bool same_places = activation_tensors(bench_.model(), mix.plan, before) ==
                                activation_tensors(bench_.model(), mix.plan, other);
-      if (seconds_left() <= 0 || (member == &compress::QuantizeOptions::join_codes && same_places)) {
+      if (!time_for_a_mix() || (member == &compress::QuantizeOptions::join_codes && same_places)) {
         continue;
       }
       bench_.set_style(other);
-      std::optional<Mix> trial = bench_.measure(fmt::format("int8 wherever it can be, {}", name), mix.plan);
+      std::optional<Mix> trial = measure(fmt::format("int8 wherever it can be, {}", name), mix.plan);
       const bool worth_it = trial.has_value() && (trial->candidate.verdict.within || !mix.candidate.verdict.within) &&
                             bench_.speedup(mix.candidate, trial->candidate, question(true)).faster();
       if (worth_it) {
@@ -150,7 +160,7 @@ class FormatSearch {
   Mix faster_without_kinds(Mix mix) {
     const auto kinds = kinds_of(layers(), mix.plan, bench_.model().graph);
     for (const auto& [kind, members] : kinds) {
-      if (seconds_left() <= 0 || kinds.size() == 1) {
+      if (!time_for_a_mix() || kinds.size() == 1) {
         break;
       }
       mix = without_if_faster(std::move(mix), members, fmt::format("without {}", kind),
@@ -162,7 +172,7 @@ class FormatSearch {
   // Leaving out one kind at a time misses what only pays together: all but the kind that does most of the work.
   Mix faster_with_main_kind_alone(Mix mix) {
     const auto kinds = kinds_of(layers(), mix.plan, bench_.model().graph);
-    if (seconds_left() <= 0 || kinds.size() < 3) {  // of two, one was tried without the other
+    if (!time_for_a_mix() || kinds.size() < 3) {  // of two, one was tried without the other
       return mix;
     }
     std::vector<std::string> others;
@@ -176,7 +186,7 @@ class FormatSearch {
 
   // Layers whose own node takes longer in int8 than in the base, all at once.
   Mix faster_without_nodes(Mix mix) {
-    if (seconds_left() <= 0 || mix.plan.empty()) {
+    if (!time_for_a_mix() || mix.plan.empty()) {
       return mix;
     }
     const std::map<std::string, double> before = times_by_node(base_);
@@ -213,7 +223,7 @@ class FormatSearch {
     if (plan.empty()) {
       return mix;
     }
-    std::optional<Mix> other = bench_.measure(name, plan);
+    std::optional<Mix> other = measure(name, plan);
     if (!other.has_value()) {
       return mix;
     }
@@ -233,7 +243,7 @@ class FormatSearch {
   // The mix's plan with refinements, when they bring it within the budget. Not tried where that is out of reach.
   std::optional<Mix> refined_within(const std::string& name, const Mix& mix) {
     const bool relative = options_.budget.kind == quality::LossBudget::Kind::kRelative;
-    if (seconds_left() <= 0 || (relative && mix.loss > kRefinable * options_.budget.limit)) {
+    if (!time_for_a_mix() || (relative && mix.loss > kRefinable * options_.budget.limit)) {
       return std::nullopt;
     }
     std::optional<Mix> refined = bench_.measure_refined(name, mix.plan);
@@ -271,9 +281,9 @@ class FormatSearch {
     std::optional<Mix> best;
     std::size_t low = 0;               // known to be over the budget
     std::size_t high = ranked.size();  // all in float: the base itself
-    while (low + 1 < high && (seconds_left() > 0 || !best.has_value())) {
+    while (low + 1 < high && (time_for_a_mix() || !best.has_value())) {
       removed = std::clamp(removed, low + 1, high - 1);
-      std::optional<Mix> trial = bench_.measure(fmt::format("{} most sensitive layers in float", removed),
+      std::optional<Mix> trial = measure(fmt::format("{} most sensitive layers in float", removed),
                                                  without(mix.plan, ranked, removed));
       if (trial.has_value() && !trial->candidate.verdict.within) {
         std::optional<Mix> refined = refined_within(fmt::format("{} most sensitive layers in float, refined", removed), *trial);
@@ -325,7 +335,7 @@ class FormatSearch {
     }
     const Candidate& before = mix == nullptr ? base_ : mix->candidate;
     std::optional<Mix> smaller =
-        bench_.measure(mix == nullptr ? "weights stored in int8" : "the other weights stored in int8", plan);
+        measure(mix == nullptr ? "weights stored in int8" : "the other weights stored in int8", plan);
     if (!smaller.has_value() || !smaller->candidate.verdict.within) {
       return std::nullopt;
     }
@@ -417,6 +427,7 @@ class FormatSearch {
   LayerRanking ranking_;
   std::map<std::string, std::string> reasons_;
   std::map<std::string, double> kind_speedup_;
+  double longest_mix_seconds_ = 0.0;
   std::size_t best_removed_ = 0;
   std::optional<Mix> everywhere_;
   FormatSearchResult result_;
@@ -434,6 +445,11 @@ FormatSearchResult search_formats(const std::vector<const Candidate*>& bases, en
   std::vector<std::unique_ptr<FormatSearch>> searches;
   FormatSearch* best = nullptr;
   for (const Candidate* base : bases) {
+    // A second base costs as much as the first, which is then still to be refined.
+    const double spent = std::chrono::duration<double>(Clock::now() - start).count();
+    if (!searches.empty() && 3.0 * spent > options.max_seconds) {
+      break;
+    }
     searches.push_back(std::make_unique<FormatSearch>(*base, meter, subject, engine, options, start, host));
     FormatSearch* search = searches.back().get();
     if (search->begin() && (best == nullptr || search->first_latency_ms() < best->first_latency_ms())) {
