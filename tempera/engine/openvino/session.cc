@@ -75,6 +75,21 @@ OpenvinoSession::OpenvinoSession(std::shared_ptr<ov::Core> core, ov::CompiledMod
       profile_(profile) {
   make_ports(graph);
   request_ = compiled_.create_infer_request();
+  make_room_for_packed_outputs();
+}
+
+// The plugin writes a byte for each element of a type below 8 bits, past the end of a tensor that it made itself.
+void OpenvinoSession::make_room_for_packed_outputs() {
+  const auto& results = compiled_.outputs();
+  padded_outputs_.resize(results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const ov::element::Type type = results[i].get_element_type();
+    if (type.is_static() && type.bitwidth() < 8 && results[i].get_partial_shape().is_static()) {
+      const ov::Shape shape = results[i].get_shape();
+      padded_outputs_[i].resize(std::max<std::size_t>(ov::shape_size(shape), 1));
+      request_.set_output_tensor(i, ov::Tensor(type, shape, static_cast<void*>(padded_outputs_[i].data())));
+    }
+  }
 }
 
 void OpenvinoSession::make_ports(const graph::Graph& graph) {

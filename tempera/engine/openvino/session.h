@@ -34,6 +34,7 @@ class OpenvinoSession : public Session {
 
  private:
   void make_ports(const graph::Graph& graph);
+  void make_room_for_packed_outputs();
   void prepare(std::span<const graph::Tensor> inputs);
   /// The outputs of the last run; with `lend`, where OpenVINO keeps them.
   [[nodiscard]] std::vector<graph::Tensor> collect(std::span<const graph::Tensor> inputs, bool lend = false);
@@ -50,7 +51,8 @@ class OpenvinoSession : public Session {
   std::vector<Port> outputs_;
   std::vector<std::optional<std::size_t>> passed_on_;  // of each output: the input that it is, if any
   std::vector<graph::Tensor> pending_inputs_;  // alive until the run under way ends
-  std::vector<std::vector<std::byte>> padded_;  // inputs that OpenVINO would read past their end
+  std::vector<std::vector<std::byte>> padded_;          // inputs that OpenVINO would read past their end
+  std::vector<std::vector<std::byte>> padded_outputs_;  // outputs that it would write past their end
   bool running_ = false;
 };
 
