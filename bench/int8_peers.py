@@ -26,7 +26,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from interleaved import interleaved_ms
-from samples import samples
+from samples import samples, write_samples
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CASES = {
@@ -83,13 +83,7 @@ def fixed(core, path, inputs):
 def tempera(name, path, calibration, arguments):
     """Folder of `tempera optimize` given the calibration samples, and how long it took."""
     data = arguments.out / f"{name}-samples"
-    data.mkdir(parents=True, exist_ok=True)
-    for i, sample in enumerate(calibration):
-        np.savez(data / f"{i:04d}.npz", **sample)
-    recipe = data / "int8.recipe.toml"
-    recipe.write_text("version = 1\n" + "".join(f'\n[input.{key}]\nkind = "array"\n' for key in calibration[0])
-                      + '\n[data]\nsamples = "file"\n\n[deploy.shapes]\n'
-                      + "".join(f"{key} = {list(value.shape)}\n" for key, value in calibration[0].items()))
+    recipe = write_samples(calibration, data)
     out = arguments.out / name
     command = [arguments.program, "optimize", path, "--data", data, "--recipe", recipe, "-o", out, "--quiet", "--force"]
     start = time.time()

@@ -30,7 +30,7 @@ import sklearn.datasets
 from PIL import Image
 from scipy.stats import spearmanr
 
-from samples import TEST_PHOTOS, docking_grids, photo_crops, samples
+from samples import TEST_PHOTOS, docking_grids, photo_crops, samples, write_samples
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCHEMES = ("int8", "int4")
@@ -214,16 +214,7 @@ def calibration_files(name, arguments):
     """Folder of .npz samples and the recipe that reads them."""
     inputs = samples(name, arguments.samples, False, arguments.models, arguments.photos)
     folder = arguments.out / f"{name}-samples"
-    folder.mkdir(parents=True, exist_ok=True)
-    for stale in folder.glob("*.npz"):
-        stale.unlink()
-    for i, sample in enumerate(inputs):
-        np.savez(folder / f"{i:04d}.npz", **sample)
-    recipe = folder / "samples.recipe.toml"
-    recipe.write_text("version = 1\n" + "".join(f'\n[input.{key}]\nkind = "array"\n' for key in inputs[0])
-                      + '\n[data]\nsamples = "file"\n\n[deploy.shapes]\n'
-                      + "".join(f"{key} = {list(value.shape)}\n" for key, value in inputs[0].items()))
-    return folder, recipe
+    return folder, write_samples(inputs, folder)
 
 
 def compressed(name, scheme, arguments):

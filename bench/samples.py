@@ -80,3 +80,20 @@ def samples(name, count, test, models, photos):
     if name.startswith("unet"):
         return [{"x": rng.standard_normal((1, 3, 128, 128)).astype(np.float32), "t": rng.integers(0, 1000, 1)} for _ in range(count)]
     raise ValueError(f"no samples for {name}")
+
+
+def write_samples(inputs, folder):
+    """One .npz file for each sample and a recipe that reads them with their shapes; returns the recipe's path.
+
+    Samples of an earlier run in the folder go.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob("*.npz"):
+        stale.unlink()
+    for i, sample in enumerate(inputs):
+        np.savez(folder / f"{i:04d}.npz", **sample)
+    recipe = folder / "samples.recipe.toml"
+    recipe.write_text("version = 1\n" + "".join(f'\n[input.{key}]\nkind = "array"\n' for key in inputs[0])
+                      + '\n[data]\nsamples = "file"\n\n[deploy.shapes]\n'
+                      + "".join(f"{key} = {list(value.shape)}\n" for key, value in inputs[0].items()))
+    return recipe
