@@ -26,6 +26,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from interleaved import interleaved_ms
+from programs import fixed, onnxruntime_run, openvino_run
 from samples import samples, write_samples
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -51,33 +52,6 @@ def sqnr_db(reference, got):
     reference, got = reference.astype(np.float64).ravel(), got.astype(np.float64).ravel()
     noise = ((reference - got) ** 2).sum()
     return 10 * np.log10((reference**2).sum() / noise) if noise > 0 else np.inf
-
-
-def onnxruntime_run(path, threads):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run(None, inputs)
-
-
-def openvino_run(core, model, precision, threads):
-    request = core.compile_model(
-        model, "CPU",
-        {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads},
-    ).create_infer_request()
-
-    def run(inputs):
-        request.infer(inputs, share_inputs=True, share_outputs=True)  # no copies, as ONNX Runtime does
-        return [request.get_tensor(port).data for port in request.model_outputs]
-
-    return run
-
-
-def fixed(core, path, inputs):
-    model = core.read_model(path)
-    model.reshape({port.any_name: list(inputs[port.any_name].shape) for port in model.inputs})
-    return model
 
 
 def tempera(name, path, calibration, arguments):

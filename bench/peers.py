@@ -21,6 +21,7 @@ import onnxruntime
 import openvino
 
 from interleaved import interleaved_ms
+from programs import fixed, onnxruntime_run, openvino_run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -59,24 +60,6 @@ def inputs_of(name, models, shapes):
     return made
 
 
-def openvino_run(core, path, precision, inputs, threads):
-    model = core.read_model(path)
-    model.reshape({port.any_name: list(inputs[port.any_name].shape) for port in model.inputs})
-    request = core.compile_model(
-        model, "CPU",
-        {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads},
-    ).create_infer_request()
-    return lambda: request.infer(inputs, share_inputs=True, share_outputs=True)  # no copies, as ONNX Runtime does
-
-
-def onnxruntime_run(path, inputs, threads):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return lambda: session.run(None, inputs)
-
-
 def measure(name, arguments):
     file, data, shapes = CASES[name]
     models = arguments.models
@@ -104,16 +87,16 @@ def measure(name, arguments):
     threads = arguments.threads
     runs = {}
     try:
-        runs["ONNX Runtime f32"] = onnxruntime_run(path, inputs, threads)
+        runs["ONNX Runtime f32"] = onnxruntime_run(path, threads)
     except Exception as error:  # a peer that cannot run a model is part of the result
         print(f"{name}: ONNX Runtime cannot run it: {str(error)[:200]}")
     # A result that is only fast in bf16 is still a file that runs in f32: both are timed.
     for precision in ("f32", "bf16"):
         if precision == "bf16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
             continue
-        runs[f"OpenVINO {precision}"] = openvino_run(core, path, precision, inputs, threads)
-        runs[f"Tempera {precision}"] = openvino_run(core, out / "model.onnx", precision, inputs, threads)
-    times = interleaved_ms(runs, arguments.rounds)
+        runs[f"OpenVINO {precision}"] = openvino_run(core, fixed(core, path, inputs), precision, threads)
+        runs[f"Tempera {precision}"] = openvino_run(core, fixed(core, out / "model.onnx", inputs), precision, threads)
+    times = interleaved_ms(runs, arguments.rounds, [inputs])
     median = {label: float(np.median(values)) for label, values in times.items()}
     ratio = lambda a, b: float(np.median(times[a] / times[b])) if a in times and b in times else None
     result = {
