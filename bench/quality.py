@@ -12,7 +12,8 @@ poses and frames of which those not seen are also given apart:
     ani1x_single        energy MAE, kcal/mol, and force RMS, kcal/mol/angstrom, against the labels of the ensemble
 
 usage: quality.py [--program build/tempera] [--models FOLDER] [--scheme "int4 --rounding gptq"] [--count N] [NAME ...]
-Needs the packages of bench/requirements.txt; two of the photos are scikit-learn's.
+Needs the packages of bench/requirements.txt; two of the photos tested on are scikit-learn's, ten of those calibrated on
+scikit-image's.
 """
 
 import argparse
@@ -30,7 +31,7 @@ import sklearn.datasets
 from PIL import Image
 from scipy.stats import spearmanr
 
-from samples import TEST_PHOTOS, docking_grids, photo_crops, samples, write_samples
+from samples import TEST_PHOTOS, docking_grids, photo_crops, samples, varied_photos, write_samples
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCHEMES = ("int8", "int4")
@@ -212,7 +213,7 @@ def output_names(path):
 
 def calibration_files(name, arguments):
     """Folder of .npz samples and the recipe that reads them."""
-    inputs = samples(name, arguments.samples, False, arguments.models, arguments.photos)
+    inputs = samples(name, arguments.samples, False, arguments.models, arguments.photos, varied_photos())
     folder = arguments.out / f"{name}-samples"
     return folder, write_samples(inputs, folder)
 
@@ -268,7 +269,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/bench/quality")
     parser.add_argument("--scheme", action="append", help="of tempera quantize, with its options (default: int8, int4)")
     parser.add_argument("--file", type=pathlib.Path, help="measure this compressed model in place of making one")
-    parser.add_argument("--samples", type=int, default=48, help="to calibrate with")
+    parser.add_argument("--samples", type=int, default=192, help="given to quantize, which calibrates on a third of them")
     parser.add_argument("--count", type=int, default=500, help="crops and grids to test on")
     parser.add_argument("--terrains", type=int, default=16, help="terrains a level")
     parser.add_argument("--threads", type=int, default=2)
@@ -276,7 +277,7 @@ def main():
     arguments = parser.parse_args()
     names = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
     cpu = names[0] if names else platform.processor()
-    print(f"{cpu}, OpenVINO {openvino.__version__.split('-')[0]} at f32, {arguments.samples} calibration samples\n")
+    print(f"{cpu}, OpenVINO {openvino.__version__.split('-')[0]} at f32, {arguments.samples} samples to quantize\n")
     for name in arguments.names or [case for case in CASES if (arguments.models / CASES[case].path).exists()]:
         for scheme in [""] if arguments.file else arguments.scheme or SCHEMES:
             measure(name, scheme, arguments)

@@ -3,6 +3,8 @@
 samples(name, count, test, models, photos) gives a list of dictionaries from input name to array, each with a batch of one.
 """
 
+import pathlib
+
 import numpy as np
 from PIL import Image
 
@@ -58,9 +60,19 @@ def docking_grids(case, poses, count, rng):
     return grids
 
 
-def samples(name, count, test, models, photos):
+def varied_photos():
+    """Paths of scikit-image's pictures of varied things, none of them a test photo."""
+    import skimage
+
+    folder = pathlib.Path(skimage.__file__).parent / "data"
+    return [folder / name for name in ("motorcycle_left.png", "hubble_deep_field.jpg", "ihc.png", "retina.jpg", "camera.png", "coins.png",
+                                       "brick.png", "grass.png", "gravel.png", "moon.png")]
+
+
+def samples(name, count, test, models, photos, more_photos=()):
+    """more_photos: paths of photos to calibrate on beside the two that are always used."""
     rng = np.random.default_rng(2 if test else 1)
-    names = TEST_PHOTOS if test else CALIBRATION_PHOTOS
+    names = TEST_PHOTOS if test else (*CALIBRATION_PHOTOS, *more_photos)
     if name.startswith("esrgan"):
         return [{"LR": (crop / 255).transpose(2, 0, 1)[None]} for crop in photo_crops(photos, names, 128, count, rng)]
     if name == "efficientnet_lite0":

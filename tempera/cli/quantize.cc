@@ -37,6 +37,7 @@ struct QuantizeArguments {
   std::string rounding = "auto";
   std::string calibrate = "auto";
   std::vector<std::string> keep_float;
+  bool every_layer = false;
   std::vector<std::string> data;
   std::string recipe;
   std::string out;
@@ -95,6 +96,7 @@ optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments) {
   options.format = format_of(arguments);
   options.mixed = arguments.scheme == kMixed;
   options.float_layers = arguments.keep_float;
+  options.every_layer = arguments.every_layer;
   options.quantize.target = compress::target_from_string(arguments.shared->target).value();
   options.rounding = arguments.rounding == "gptq"      ? optimize::Rounding::kGptq
                      : arguments.rounding == "nearest" ? optimize::Rounding::kNearest
@@ -194,12 +196,14 @@ void add_quantize(CLI::App& app) {
       ->check(CLI::Range(0, 65536));
   app.add_flag("--per-tensor", arguments->per_tensor, "one scale for each weight");
   app.add_option("--rounding", arguments->rounding,
-                 "how codes are chosen: nearest; gptq (by the layers' outputs on the data); auto: with data and at most 4 bits "
-                 "both are measured")
+                 "how codes of weights alone are chosen: nearest; gptq (by the layers' outputs on the data); auto: with data both "
+                 "are measured")
       ->check(CLI::IsMember({"auto", "nearest", "gptq"}))
       ->capture_default_str();
   app.add_option("--keep-float", arguments->keep_float, "leave this layer as it is; may be repeated (names: --dry-run)")
       ->take_all();
+  app.add_flag("--every-layer", arguments->every_layer,
+               "of weights alone: also the smallest layers, which stay in float since together they hold 0.5 % of the weights");
   app.add_flag("--older-readers", arguments->older_readers,
                "int4 and fp8 as packed bytes that any reader of opset 13 unpacks");
   app.add_flag("--dry-run", arguments->dry_run, "print expected sizes, layers and time, and write nothing");

@@ -1,37 +1,30 @@
 #include "tempera/optimize/quantize_model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <map>
-#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
 #include "tempera/base/file.h"
 #include "tempera/base/output_folder.h"
-#include "tempera/compress/quantize/encode.h"
-#include "tempera/compress/quantize/hessians.h"
-#include "tempera/compress/quantize/activations.h"
 #include "tempera/compress/quantize/layers.h"
-#include "tempera/compress/quantize/placement.h"
 #include "tempera/compress/quantize/refine.h"
-#include "tempera/compress/quantize/weights.h"
 #include "tempera/data/prefetch.h"
 #include "tempera/engine/engines.h"
-#include "tempera/engine/torch/torch_engine.h"
-#include "tempera/onnx/infer.h"
 #include "tempera/onnx/read.h"
 #include "tempera/onnx/write.h"
 #include "tempera/optimize/candidate.h"
 #include "tempera/optimize/fill_report.h"
 #include "tempera/optimize/losses.h"
 #include "tempera/optimize/pictures.h"
+#include "tempera/optimize/quantize_plan.h"
 #include "tempera/optimize/reference.h"
 #include "tempera/optimize/scatter.h"
 #include "tempera/optimize/subject.h"
-#include "tempera/optimize/weight_mix.h"
+#include "tempera/optimize/weights_alone.h"
 
 namespace tempera::optimize {
 namespace {
@@ -40,39 +33,6 @@ namespace fs = std::filesystem;
 using engine::Precision;
 
 constexpr double kKeptSmall = 0.5;  // of the bytes saved on disk: an engine keeps weights as stored, or unpacks them all
-constexpr std::size_t kLossSamples = 64;    // of the search part, to judge a mix
-constexpr std::size_t kSamplesToRank = 4;   // of one layer alone: its loss is compared with other layers' only
-// 4096 vectors: twice the largest factorised block, so that second moments have full rank.
-constexpr std::size_t kHessianSamples = 16;
-constexpr std::int64_t kVectorsASample = 256;
-
-bool is_weight_only(const compress::LayerFormat& format) {
-  return format.activations == compress::ActivationFormat::kFloat;
-}
-
-// The format of each layer that gets one. With activations a layer may be better left in float; of a product of two
-// activations there are no weights to store.
-compress::QuantizationPlan plan_for(const graph::Graph& graph, const std::vector<compress::Layer>& layers,
-                                    const QuantizeModelOptions& options) {
-  std::vector<std::string> names;
-  compress::QuantizationPlan plan;
-  for (const compress::Layer& layer : layers) {
-    names.push_back(layer.name);
-    const bool better_float = !is_weight_only(options.format) &&
-                              !compress::reason_to_stay_float(graph, layer, options.quantize.target).empty();
-    if (layer.has_weight() && !better_float) {
-      plan.emplace(layer.name, options.format);
-    }
-  }
-  for (const std::string& name : options.float_layers) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      throw Error(ErrorCode::kInvalidArgument, unknown_name("layer", name, names));
-    }
-    plan.erase(name);
-  }
-  return plan;
-}
-
 report::LayerRecord record_of(const compress::LayerRecord& layer) {
   report::LayerRecord record;
   record.layer = layer.layer;
@@ -148,16 +108,27 @@ class Flow {
   }
 
   void write_quantized() {
-    const compress::Quantized quantized = quantized_model();
-    const std::map<std::string, std::string> floats = reasons_for_float();
+    const std::vector<compress::Layer> layers = compress::find_layers(subject_.model.graph);
+    const LayerPlan plan = plan_layers(subject_.model.graph, layers, options_);
+    std::map<std::string, double> alone;
+    compress::Quantized quantized;
+    if (options_.format.activations == compress::ActivationFormat::kFloat) {
+      StoredWeights stored =
+          store_weights(subject_, *engine_, compile_, *reference_.session, layers, plan.formats, options_, workers_, host_);
+      quantized = std::move(stored.quantized);
+      alone = std::move(stored.alone);
+      report_.notes.insert(report_.notes.end(), stored.notes.begin(), stored.notes.end());
+    } else {
+      quantized = quantized_with_activations(plan.formats);
+    }
     for (const compress::LayerRecord& layer : quantized.layers) {
       if (layer.bytes_before > 0 || !layer.why.empty()) {
         report_.layers.push_back(record_of(layer));
-        if (const auto alone = sensitivity_.find(layer.layer); alone != sensitivity_.end()) {
-          report_.layers.back().sensitivity = alone->second;
+        if (const auto loss = alone.find(layer.layer); loss != alone.end()) {
+          report_.layers.back().sensitivity = loss->second;
         }
-        const auto reason = floats.find(layer.layer);
-        if (layer.why.empty() && reason != floats.end()) {
+        const auto reason = plan.reasons.find(layer.layer);
+        if (layer.why.empty() && reason != plan.reasons.end()) {
           report_.layers.back().reason = reason->second;
         }
       }
@@ -173,17 +144,6 @@ class Flow {
     recipe.deploy.precision = std::string(engine::to_string(compile_.precision));
     recipe.deploy.threads = compile_.threads;
     data::write_recipe(out_.staging() / "model.recipe.toml", recipe);
-  }
-
-  // Of layers that get no quantised activations, by layer.
-  [[nodiscard]] std::map<std::string, std::string> reasons_for_float() const {
-    std::map<std::string, std::string> reasons;
-    if (!is_weight_only(options_.format)) {
-      for (const compress::Layer& layer : compress::find_layers(subject_.model.graph)) {
-        reasons[layer.name] = compress::reason_to_stay_float(subject_.model.graph, layer, options_.quantize.target);
-      }
-    }
-    return reasons;
   }
 
   // Weights and activations: refinements are judged on the search part, in the engine and precision that will run.
@@ -205,113 +165,6 @@ class Flow {
     report_.notes.push_back(fmt::format("activations calibrated on {} samples by {}", refined.calibration.samples,
                                         compress::to_string(options_.calibrate)));
     return std::move(refined.quantized);
-  }
-
-  compress::Quantized quantized_model() {
-    const std::vector<compress::Layer> layers = compress::find_layers(subject_.model.graph);
-    const auto plan = plan_for(subject_.model.graph, layers, options_);
-    if (!is_weight_only(options_.format)) {
-      return quantized_with_activations(plan);
-    }
-    if (options_.mixed) {
-      return quantized_by_sensitivity(layers, plan);
-    }
-    const auto quantize = [&](const compress::Hessians* hessians) {
-      compress::QuantizeOptions settings = options_.quantize;
-      settings.hessians = hessians;
-      host_.progress.begin("quantising", 0);
-      return compress::quantize(subject_.model, plan, nullptr, settings);
-    };
-    const bool narrow = compress::has_scales(options_.format.weights) && compress::code_book(options_.format.weights).bits <= 4;
-    const bool by_outputs = options_.rounding == Rounding::kGptq ||
-                            (options_.rounding == Rounding::kAuto && narrow && !subject_.random_data);
-    if (!by_outputs) {
-      return quantize(nullptr);
-    }
-    const compress::Hessians hessians = collect_hessians(layers, plan);
-    compress::Quantized gptq = quantize(&hessians);
-    if (options_.rounding == Rounding::kGptq) {
-      report_.notes.push_back("codes were chosen by GPTQ");
-      return gptq;
-    }
-    compress::Quantized nearest = quantize(nullptr);
-    const double gptq_loss = search_loss(gptq.model);
-    const double nearest_loss = search_loss(nearest.model);
-    const bool better = gptq_loss < nearest_loss;
-    report_.notes.push_back(fmt::format("codes chosen by {}: relative L2 of the worst output on the search part {:.3g} by GPTQ, "
-                                        "{:.3g} by rounding",
-                                        better ? "GPTQ" : "rounding", gptq_loss, nearest_loss));
-    return better ? std::move(gptq) : std::move(nearest);
-  }
-
-  // The planned format where the budget allows, 8 bits or float for the layers that need it.
-  compress::Quantized quantized_by_sensitivity(const std::vector<compress::Layer>& layers,
-                                               const compress::QuantizationPlan& plan) {
-    std::vector<compress::Layer> stored;
-    std::copy_if(layers.begin(), layers.end(), std::back_inserter(stored),
-                 [&](const compress::Layer& layer) { return plan.contains(layer.name); });
-    std::vector<std::size_t> indices = subject_.split.search;
-    indices.resize(std::min(indices.size(), kLossSamples));
-    const LossMeter meter(subject_, *reference_.session, indices, kHeldBytes, workers_, host_);
-    const auto losses = [&](const graph::Model& model, std::size_t most) {
-      return meter.measure(*engine_->compile(model, compile_), most, host_);
-    };
-    quality::LossBudget budget = options_.budget.value_or(quality::LossBudget::parse_max_loss("5%"));
-    if (budget.kind == quality::LossBudget::Kind::kRelative) {
-      budget.limit *= kRoomToVerify;
-    }
-    WeightMixOptions settings;
-    settings.narrow = options_.format;
-    settings.wide = {compress::WeightFormat::kInt8, {}, compress::ActivationFormat::kFloat};
-    settings.quantize = options_.quantize;
-    settings.rough_loss = [&](const graph::Model& model) { return worst_relative_l2(losses(model, kSamplesToRank)); };
-    settings.loss = [&](const graph::Model& model) {
-      const auto measured = losses(model, meter.samples());
-      return std::pair{worst_relative_l2(measured), quality::judge(budget, measured).within};
-    };
-    compress::Hessians hessians;
-    if (options_.rounding != Rounding::kNearest && !subject_.random_data) {
-      hessians = collect_hessians(layers, plan);
-      settings.hessians = &hessians;
-    }
-    const WeightMix mix = mix_weights(subject_.model, stored, settings, host_);
-    sensitivity_ = mix.alone;
-    const auto count = [&](compress::WeightFormat format) {
-      return std::count_if(mix.plan.begin(), mix.plan.end(), [&](const auto& entry) { return entry.second.weights == format; });
-    };
-    report_.notes.push_back(fmt::format(
-        "{} layers in {} ({} of them by GPTQ), {} in int8, {} in float: relative L2 of the worst output on the search part {:.3g}{}",
-        count(options_.format.weights), options_.format.to_string(), mix.hessians.size(), count(compress::WeightFormat::kInt8),
-        stored.size() - mix.plan.size(), mix.loss, mix.within ? "" : ", over the budget"));
-    compress::QuantizeOptions chosen = options_.quantize;
-    chosen.hessians = &mix.hessians;
-    return compress::quantize(subject_.model, mix.plan, nullptr, chosen);
-  }
-
-  // Second moments of the layers' inputs, from the interpreter, which shows inner values as they are made.
-  compress::Hessians collect_hessians(const std::vector<compress::Layer>& layers, const compress::QuantizationPlan& plan) {
-    std::vector<compress::Layer> planned;
-    std::copy_if(layers.begin(), layers.end(), std::back_inserter(planned),
-                 [&](const compress::Layer& layer) { return plan.find(layer.name) != plan.end(); });
-    compress::HessianCollector collector(subject_.model.graph, planned, kVectorsASample, options_.seed);
-    engine::CompileOptions exact = compile_;
-    exact.device = "cpu";
-    exact.precision = Precision::kFloat32;
-    exact.exact = true;
-    const std::unique_ptr<engine::TorchSession> session = engine::make_torch_engine()->compile_torch(subject_.model, exact);
-    session->set_observer([&](std::string_view name, const graph::Tensor& tensor) { collector.add(name, tensor); });
-    const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.calibrate, kHessianSamples);
-    host_.progress.begin("collecting second moments", static_cast<std::int64_t>(samples.size()));
-    for (const std::vector<graph::Tensor>& inputs : input_sets(subject_, samples, *session)) {
-      host_.cancel.throw_if_cancelled();
-      for (std::size_t i = 0; i < inputs.size(); ++i) {
-        collector.add(session->inputs()[i].name, inputs[i]);
-      }
-      (void)session->run(inputs);
-      host_.progress.advance();
-    }
-    host_.progress.end();
-    return collector.take();
   }
 
   // Relative L2 of the worst output, mean over the search part.
@@ -438,74 +291,13 @@ class Flow {
   Reference reference_;
   Candidate original_;
   Candidate shipped_;
-  std::map<std::string, double> sensitivity_;  // of a mix: loss of each layer alone
   MemoryUse before_;
   MemoryUse after_;
   report::Report report_;
 };
 
-// Seconds to encode one element, from at most 2^18 made-up ones in rows as long as those of the layer.
-double seconds_an_element(const graph::Graph& graph, const compress::Layer& layer, const compress::LayerFormat& format) {
-  const compress::WeightView view = compress::view_of(layer, graph.constant(layer.weight)->dims());
-  compress::WeightView part = view;
-  part.rows = std::clamp<std::int64_t>((std::int64_t{1} << 18) / std::max<std::int64_t>(view.columns, 1), 1, view.rows);
-  part.dims = {part.rows, part.columns};
-  part.perm = {0, 1};
-  std::vector<float> values(static_cast<std::size_t>(part.rows * part.columns));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(i * 2654435761U % 2048) / 1024.0F - 1.0F;
-  }
-  const auto start = std::chrono::steady_clock::now();
-  (void)compress::encode_weight(part, values, format.weights, format.granularity);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
-         static_cast<double>(values.size());
-}
-
 }  // namespace
 
 report::Report quantize_model(const QuantizeModelOptions& options, const Host& host) { return Flow(options, host).run(); }
-
-QuantizeForecast forecast_quantize(const QuantizeModelOptions& options, const Host& host) {
-  host.progress.begin("reading the model", 0);
-  graph::Model model = onnx::read_model(options.model);
-  onnx::infer_types(model);
-  const std::vector<compress::Layer> layers = compress::find_layers(model.graph);
-  const compress::QuantizationPlan plan = plan_for(model.graph, layers, options);
-  QuantizeForecast forecast;
-  forecast.opset = std::max(model.opset(), compress::opset_for_activations(model, plan));
-  forecast.bytes_before = graph::weight_size(model.graph).bytes;
-  forecast.bytes_after = forecast.bytes_before;
-  std::set<graph::ValueId> counted;
-  std::int64_t elements = 0;
-  const compress::Layer* largest = nullptr;
-  for (const compress::Layer& layer : layers) {
-    if (!layer.has_weight() || !counted.insert(layer.weight).second) {
-      continue;
-    }
-    const graph::Tensor weight = *model.graph.constant(layer.weight);
-    const auto planned = plan.find(layer.name);
-    const compress::LayerFormat format = planned == plan.end() ? compress::LayerFormat{} : planned->second;
-    report::LayerRecord record;
-    record.layer = layer.name;
-    record.op_type = layer.op_type;
-    record.format = format.to_string();
-    record.bytes_before = static_cast<std::int64_t>(weight.bytes().size());
-    record.bytes_after = compress::stored_bytes(model.graph, layer, format);
-    forecast.bytes_after += record.bytes_after - record.bytes_before;
-    forecast.opset = std::max(forecast.opset, compress::opset_for(model.graph, layer, format, options.quantize));
-    if (compress::has_scales(format.weights)) {
-      elements += weight.size();
-      if (largest == nullptr || weight.size() > model.graph.constant(largest->weight)->size()) {
-        largest = &layer;
-      }
-    }
-    forecast.layers.push_back(std::move(record));
-  }
-  if (largest != nullptr) {
-    forecast.encode_seconds = static_cast<double>(elements) * seconds_an_element(model.graph, *largest, options.format);
-  }
-  host.progress.end();
-  return forecast;
-}
 
 }  // namespace tempera::optimize

@@ -25,7 +25,7 @@ struct MemoryUse {
 
 /// How codes are chosen once the scales are.
 enum class Rounding : std::uint8_t {
-  kAuto,     ///< with data and at most 4 bits both ways, and the one with the smaller loss on the search part is kept
+  kAuto,     ///< with data both ways, and the one with the smaller loss on the search part is kept
   kNearest,  ///< each weight by itself
   kGptq,     ///< by the layer's outputs on the calibration part
 };
@@ -45,6 +45,7 @@ struct QuantizeModelOptions {
   /// (weight_mix.h).
   bool mixed = false;
   std::vector<std::string> float_layers;  ///< these stay as they are
+  bool every_layer = false;               ///< of weights alone: the smallest layers too (quantize_plan.h)
   compress::QuantizeOptions quantize;
   compress::RangeMethod calibrate = compress::RangeMethod::kAuto;  ///< ranges of activations, when `format` has them
   Rounding rounding = Rounding::kAuto;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -47,26 +48,32 @@ class WeightMixer {
   }
 
  private:
-  // Each layer alone in both formats, narrow by GPTQ where that loses less.
+  // Each layer alone in both formats, by GPTQ where that loses less.
   void measure_alone() {
     host_.progress.begin("measuring each layer alone", static_cast<std::int64_t>(layers_.size()));
     for (const compress::Layer& layer : layers_) {
       host_.cancel.throw_if_cancelled();
-      const compress::QuantizationPlan plan = {{layer.name, options_.narrow}};
-      double narrow = options_.rough_loss(quantized(plan, nullptr));
-      if (const compress::Hessian* hessian = hessian_of(layer.name)) {
-        const compress::Hessians own = {{layer.name, *hessian}};
-        const double by_outputs = options_.rough_loss(quantized(plan, &own));
-        if (by_outputs < narrow) {
-          narrow = by_outputs;
-          hessians_.insert(*own.begin());
-        }
-      }
+      const double narrow = loss_alone(layer, options_.narrow);
       alone_[layer.name] = narrow;
-      add_upgrades(layer, narrow, options_.rough_loss(quantized({{layer.name, options_.wide}}, nullptr)));
+      add_upgrades(layer, narrow, loss_alone(layer, options_.wide));
       host_.progress.advance();
     }
     std::stable_sort(upgrades_.begin(), upgrades_.end(), [](const auto& a, const auto& b) { return a.gain > b.gain; });
+  }
+
+  double loss_alone(const compress::Layer& layer, const compress::LayerFormat& format) {
+    const compress::QuantizationPlan plan = {{layer.name, format}};
+    const double rounded = options_.rough_loss(quantized(plan, nullptr));
+    const compress::Hessian* hessian = hessian_of(layer.name);
+    if (hessian == nullptr) {
+      return rounded;
+    }
+    const compress::Hessians own = {{layer.name, *hessian}};
+    const double by_outputs = options_.rough_loss(quantized(plan, &own));
+    if (by_outputs < rounded) {
+      by_outputs_.insert({layer.name, format.weights});
+    }
+    return std::min(by_outputs, rounded);
   }
 
   // Those on the layer's lower convex hull of squared loss over bytes, in which the gains fall.
@@ -111,10 +118,9 @@ class WeightMixer {
     host_.progress.begin(fmt::format("trying a mix after {} of {} upgrades", upgrades, upgrades_.size()), 0);
     WeightMix mix;
     mix.plan = plan_after(upgrades);
-    for (const auto& [layer, hessian] : hessians_) {
-      const auto planned = mix.plan.find(layer);
-      if (planned != mix.plan.end() && planned->second.weights == options_.narrow.weights) {
-        mix.hessians.insert({layer, hessian});
+    for (const auto& [layer, format] : mix.plan) {
+      if (by_outputs_.contains({layer, format.weights})) {
+        mix.hessians.insert({layer, *hessian_of(layer)});
       }
     }
     const auto [loss, within] = options_.loss(quantized(mix.plan, &mix.hessians));
@@ -146,7 +152,7 @@ class WeightMixer {
   const Host& host_;
   std::vector<Upgrade> upgrades_;  // by falling gain
   std::map<std::string, double> alone_;
-  compress::Hessians hessians_;  // of layers that GPTQ serves better
+  std::set<std::pair<std::string, compress::WeightFormat>> by_outputs_;  // where GPTQ loses less than rounding
   WeightMix best_;
 };
 

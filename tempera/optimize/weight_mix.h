@@ -26,7 +26,7 @@ struct WeightMixOptions {
 
 struct WeightMix {
   compress::QuantizationPlan plan;         ///< layers that stay in float are not in it
-  compress::Hessians hessians;             ///< of the narrow layers that GPTQ served better
+  compress::Hessians hessians;             ///< of the layers that GPTQ served better
   std::map<std::string, double> alone;     ///< loss of each layer alone in the narrow format
   double loss = 0.0;                       ///< of the whole
   bool within = false;                     ///< false: not even float layers brought it within the budget

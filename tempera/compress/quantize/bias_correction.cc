@@ -49,7 +49,7 @@ class Twins {
       return false;
     }
     const graph::Node& node = quantized_.node(producer);
-    if (node.is("DequantizeLinear")) {
+    if (node.is("DequantizeLinear") || is_unpacked(producer)) {
       return true;
     }
     if (node.is("Concat")) {
@@ -60,6 +60,15 @@ class Twins {
   }
 
  private:
+  // Whether a node computes with constants alone: weights in formats that ONNX lacks are unpacked so.
+  [[nodiscard]] bool is_unpacked(NodeId id) const {
+    const std::vector<ValueId>& inputs = quantized_.node(id).inputs;
+    return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](ValueId input) {
+      return !input.valid() || quantized_.constant(input) ||
+             (quantized_.producer(input).valid() && is_unpacked(quantized_.producer(input)));
+    });
+  }
+
   ValueId copy(ValueId id) {
     if (!id.valid()) {
       return id;
@@ -214,16 +223,35 @@ bool shift_constant(Graph& graph, NodeId node, std::size_t input, const std::vec
   return true;
 }
 
+// The input of an Add through which a MatMul's output alone goes, and which adds a constant to its last axis; Reshapes that
+// keep that axis may lie between.
+std::optional<graph::Use> added_bias(const Graph& graph, NodeId matmul) {
+  const auto channels = [&](ValueId id) -> std::int64_t {
+    const std::optional<graph::Dims> dims = ops::dims_of(graph, id);
+    return dims && !dims->empty() ? dims->back() : -1;
+  };
+  ValueId output = graph.output(matmul);
+  const std::int64_t last = channels(output);
+  while (graph.has_single_use(output)) {
+    const graph::Use use = graph.uses(output).front();
+    const graph::Node& reader = graph.node(use.node);
+    if (reader.is("Add")) {
+      const graph::Use bias{use.node, 1 - use.input};
+      return graph.constant(graph.input(bias.node, bias.input)) ? std::optional(bias) : std::nullopt;
+    }
+    if (!reader.is("Reshape") || use.input != 0 || last < 0 || channels(graph.output(use.node)) != last) {
+      return std::nullopt;
+    }
+    output = graph.output(use.node);
+  }
+  return std::nullopt;
+}
+
 bool correct(Graph& graph, NodeId node, const std::vector<double>& shift) {
   const graph::Node& layer = graph.node(node);
   if (layer.is("MatMul")) {
-    const ValueId output = graph.output(node);
-    if (!graph.has_single_use(output) || !graph.node(graph.uses(output).front().node).is("Add")) {
-      return false;
-    }
-    const graph::Use use = graph.uses(output).front();
-    return graph.constant(graph.input(use.node, 1 - use.input)) &&
-           shift_constant(graph, use.node, 1 - use.input, shift);
+    const std::optional<graph::Use> bias = added_bias(graph, node);
+    return bias && shift_constant(graph, bias->node, bias->input, shift);
   }
   if (layer.is("Gemm") && graph.attribute<float>(node, "beta", 1.0F) != 1.0F) {
     return false;

@@ -150,6 +150,48 @@ TEST(CorrectBiases, MatMulBeforeAnAddShiftsItsConstant) {
   EXPECT_THAT(mean, ::testing::Each(::testing::DoubleNear(0.0, 1e-4)));
 }
 
+TEST(CorrectBiases, ReshapesThatKeepTheChannelsMayStandBeforeTheAdd) {
+  const Model model = parse(R"(g (float[5,6] x, float[6,3] w, float[3] b) => (float[1,5,3] y) {
+      s = Constant <value = int64[3] {1, 5, 3}> ()
+      r = Relu(x)
+      m = MatMul(r, w)
+      t = Reshape(m, s)
+      y = Add(t, b) })",
+                            21, {"w", "b"});
+  const MemoryDataset data = samples_of(model, 3, 1);
+  Model result = quantized(model, data, {.seven_bit_weights = true});
+  const double before = mean_error(model, result, data);
+  ASSERT_EQ(correct_biases(result, measure(model, result, data)), 1U);
+  EXPECT_LT(mean_error(model, result, data), before);
+}
+
+TEST(CorrectBiases, AReshapeThatMovesTheChannelsEndsTheSearch) {
+  const Model model = parse(R"(g (float[3,6] x, float[6,3] w, float[9] b) => (float[9] y) {
+      s = Constant <value = int64[1] {9}> ()
+      r = Relu(x)
+      m = MatMul(r, w)
+      t = Reshape(m, s)
+      y = Add(t, b) })",
+                            21, {"w", "b"});
+  const MemoryDataset data = samples_of(model, 2, 1);
+  Model result = quantized(model, data, {});
+  EXPECT_EQ(correct_biases(result, measure(model, result, data)), 0U);
+}
+
+// Weights alone, in a format that standard operators unpack.
+TEST(CorrectBiases, PackedWeightsAreCorrected) {
+  const Model model = parse(
+      "g (float[1,4,6,6] x, float[5,4,3,3] w, float[5] b) => (float[1,5,4,4] y) { r = Relu(x)  y = Conv(r, w, b) }", 21,
+      {"w", "b"});
+  const MemoryDataset data = samples_of(model, 3, 1);
+  const QuantizationPlan plan = {{find_layers(model.graph).front().name, {WeightFormat::kTernary, {}, ActivationFormat::kFloat}}};
+  Model result = quantize(model, plan, nullptr, {}).model;
+  onnx::infer_types(result);
+  const double before = mean_error(model, result, data);
+  ASSERT_EQ(correct_biases(result, measure(model, result, data)), 1U);
+  EXPECT_LT(mean_error(model, result, data), before);
+}
+
 TEST(CorrectBiases, LayersSharingABiasGetTheirOwn) {
   const Model model = parse(R"(g (float[1,4,6,6] x, float[4,4,3,3] w, float[4] b) => (float[1,4,2,2] y) {
       r = Relu(x)
