@@ -137,7 +137,7 @@ function(tempera_add_test name)
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
     RUN_SERIAL ${arg_RUN_SERIAL}
-    ENVIRONMENT "TEMPERA_SOURCE_DIR=${PROJECT_SOURCE_DIR};TEMPERA_BUILD_DIR=${PROJECT_BINARY_DIR};TEMPERA_PROGRAM=${PROJECT_BINARY_DIR}/tempera;TEMPERA_TEST_PYTHON=${TEMPERA_TEST_PYTHON};ASAN_OPTIONS=detect_container_overflow=0:allocator_may_return_null=1:strict_string_checks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp;TBB_ENABLE_SANITIZERS=1;UBSAN_OPTIONS=print_stacktrace=1:suppressions=${suppressions}/ubsan.supp;TSAN_OPTIONS=halt_on_error=1:suppressions=${suppressions}/tsan.supp;${arg_ENVIRONMENT}")
+    ENVIRONMENT "TEMPERA_SOURCE_DIR=${PROJECT_SOURCE_DIR};TEMPERA_BUILD_DIR=${PROJECT_BINARY_DIR};TEMPERA_PROGRAM=${PROJECT_BINARY_DIR}/tempera;TEMPERA_TEST_PYTHON=${TEMPERA_TEST_PYTHON};TEMPERA_SANITIZE=${TEMPERA_SANITIZE};ASAN_OPTIONS=detect_container_overflow=0:allocator_may_return_null=1:strict_string_checks=1;LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp;TBB_ENABLE_SANITIZERS=1;UBSAN_OPTIONS=print_stacktrace=1:suppressions=${suppressions}/ubsan.supp;TSAN_OPTIONS=halt_on_error=1:suppressions=${suppressions}/tsan.supp;${arg_ENVIRONMENT}")
 endfunction()
 
 # tempera_fuzz: a libFuzzer target. In the preset "fuzz" (clang) the test of that name fuzzes for $TEMPERA_FUZZ_SECONDS, 60 by

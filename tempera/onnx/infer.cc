@@ -9,6 +9,7 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include "tempera/base/error.h"
+#include "tempera/onnx/arity.h"
 #include "tempera/onnx/export.h"
 #include "tempera/onnx/problems.h"
 #include "tempera/onnx/tensor_proto.h"
@@ -360,6 +361,7 @@ void infer_once(graph::Model& model, const ExportOptions& options) {
 }  // namespace
 
 void infer_types(graph::Model& model, const std::map<std::string, graph::Dims>& input_shapes) {
+  require_arity(model);
   fix_inputs(model.graph, input_shapes);
   ExportOptions options;
   options.inputs_from_bytes = kLargeBytes;

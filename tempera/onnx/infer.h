@@ -11,7 +11,7 @@ namespace tempera::onnx {
 /// known types are kept where inference says nothing, and give way where it contradicts them. Weights are not touched.
 ///
 /// \param input_shapes  fixes inputs of the main graph by name before inferring (also replacing symbols everywhere)
-/// \throws Error{kBadModel} naming the node whose inputs contradict each other; Error{kNotFound} for an unknown input;
+/// \throws Error{kBadModel} naming the node whose inputs contradict each other, or are too few or too many; Error{kNotFound} for an unknown input;
 ///   Error{kInvalidArgument} for dimensions that do not fit the declared ones
 void infer_types(graph::Model& model, const std::map<std::string, graph::Dims>& input_shapes = {});
 

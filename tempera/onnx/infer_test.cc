@@ -81,6 +81,28 @@ TEST(Inference, AContradictionNamesItsNode) {
   EXPECT_NE(std::string(error.what()).find("Add"), std::string::npos);
 }
 
+// The library's inference of Loop reads its first two inputs whether or not they are there.
+TEST(Inference, NodesWithTooFewInputsAreNamed) {
+  graph::Model model = parse_graph(R"(
+    g (int64 n, float[2] x) => (float[2] y) {
+      y = Loop (n) < body = b (int64 i, bool c, float[2] v) => (c, w) { w = Relu(v) } >
+    })");
+  const Error error = error_of([&] { infer_types(model); });
+  EXPECT_EQ(error.code(), ErrorCode::kBadModel);
+  EXPECT_NE(std::string(error.what()).find("(Loop) has 1 inputs, its operator takes at least 2"), std::string::npos)
+      << error.what();
+}
+
+TEST(Inference, NodesWithTooManyInputsAreNamedInBodiesToo) {
+  graph::Model model = parse_graph(R"(
+    g (bool c, float[2] x) => (float[2] y) {
+      y = If (c) < then_branch = t () => (a) { a = Relu(x, x) }, else_branch = e () => (b) { b = Neg(x) } >
+    })");
+  const Error error = error_of([&] { infer_types(model); });
+  EXPECT_EQ(error.code(), ErrorCode::kBadModel);
+  EXPECT_NE(std::string(error.what()).find("(Relu) has 2 inputs, its operator takes 1"), std::string::npos) << error.what();
+}
+
 TEST(Inference, AWrongDeclarationGivesWay) {
   graph::Model model = parse_graph("g (float[2,3] x) => (float[3,2] y) <float[5] m> { m = Transpose(x) y = Identity(m) }");
   infer_types(model);

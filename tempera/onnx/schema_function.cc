@@ -1,6 +1,5 @@
 #include "tempera/onnx/schema_function.h"
 
-#include <onnx/defs/schema.h>
 #include <onnx/inliner/inliner.h>
 
 #include <string>
@@ -10,6 +9,7 @@
 #include "tempera/base/error.h"
 #include "tempera/onnx/opset.h"
 #include "tempera/onnx/read.h"
+#include "tempera/onnx/schema.h"
 #include "tempera/onnx/write.h"
 
 namespace tempera::onnx {
@@ -20,18 +20,6 @@ graph::Opsets with_ai_onnx(graph::Opsets opsets) {
     opsets[""] = kNewestOpset;
   }
   return opsets;
-}
-
-const ::onnx::OpSchema* schema_of(const graph::Node& node, const graph::Opsets& opsets) {
-  const std::string domain = node.domain == "ai.onnx" ? std::string() : node.domain;
-  auto opset = opsets.find(domain);
-  if (opset == opsets.end() && domain.empty()) {
-    opset = opsets.find("ai.onnx");
-  }
-  if (opset == opsets.end()) {
-    return nullptr;
-  }
-  return ::onnx::OpSchemaRegistry::Schema(node.op_type, static_cast<int>(opset->second), domain);
 }
 
 bool is_function(const ::onnx::OpSchema* schema) {

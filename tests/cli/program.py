@@ -14,6 +14,7 @@ PROGRAM = os.environ["TEMPERA_PROGRAM"]
 SOURCE = pathlib.Path(os.environ["TEMPERA_SOURCE_DIR"])
 MODELS = SOURCE / "models"
 PHOTOS = SOURCE / "examples" / "photos"
+SANITIZERS = os.environ.get("TEMPERA_SANITIZE", "")  # "address,undefined", ...: of the program
 
 
 def run(*arguments, cwd=None, timeout=300, env=None):
@@ -25,7 +26,7 @@ def run(*arguments, cwd=None, timeout=300, env=None):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=5 * timeout if SANITIZERS else timeout,
     )
 
 
