@@ -200,9 +200,13 @@ void fill_header(report::Report& report, const OptimizeOptions& options, const S
       {"skipped passes", fmt::format("{}", fmt::join(options.skip_passes, " "))},
       {"shapes", shapes_text(subject.input_shapes)}};
   hash_settings(report);
-  report.samples = {{"calibrate", static_cast<std::int64_t>(subject.split.calibrate.size())},
-                    {"search", static_cast<std::int64_t>(subject.split.search.size())},
-                    {"verify", static_cast<std::int64_t>(subject.split.verify.size())}};
+  fill_samples(report, subject.split);
+}
+
+void fill_samples(report::Report& report, const data::Split& split) {
+  report.samples = {{"calibrate", static_cast<std::int64_t>(split.calibrate.size())},
+                    {"search", static_cast<std::int64_t>(split.search.size())},
+                    {"verify", static_cast<std::int64_t>(split.verify.size())}};
 }
 
 void fill_results(report::Report& report, const OptimizeOptions& options, const Subject& subject,

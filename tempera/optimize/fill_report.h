@@ -20,6 +20,9 @@ namespace tempera::optimize {
 /// What is known before anything is measured: command, versions, machine, fingerprints, settings, samples.
 void fill_header(report::Report& report, const OptimizeOptions& options, const Subject& subject);
 
+/// How many samples each part has.
+void fill_samples(report::Report& report, const data::Split& split);
+
 /// Fills in the hash over the settings as they are now.
 void hash_settings(report::Report& report);
 

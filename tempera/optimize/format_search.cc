@@ -29,6 +29,9 @@ using compress::WeightFormat;
 
 constexpr double kRefinable = 3.0;          // times the budget: beyond, refinements do not bring a loss within it
 constexpr double kSameSpeed = 0.97;         // times the speed: what a smaller file may cost
+constexpr double kShareOfALoss = 0.02;      // of the time: what measuring one mix's loss may take
+constexpr std::size_t kFewestForALoss = 8;
+constexpr double kMixesOfARefinement = 4.0; // as many are measured on the way
 constexpr std::int64_t kSmallWeight = 4096; // bytes: below, storing a weight in int8 saves nothing worth a node
 
 std::size_t count_int8(const QuantizationPlan& plan) {
@@ -99,6 +102,7 @@ class FormatSearch {
 
   // Whether one more mix fits in, going by the longest so far.
   [[nodiscard]] bool time_for_a_mix() const { return seconds_left() > longest_mix_seconds_; }
+  [[nodiscard]] bool time_to_refine() const { return seconds_left() > kMixesOfARefinement * longest_mix_seconds_; }
 
   [[nodiscard]] std::optional<Mix> measure(const std::string& name, const QuantizationPlan& plan) {
     const Clock::time_point begun = Clock::now();
@@ -243,7 +247,7 @@ class FormatSearch {
   // The mix's plan with refinements, when they bring it within the budget. Not tried where that is out of reach.
   std::optional<Mix> refined_within(const std::string& name, const Mix& mix) {
     const bool relative = options_.budget.kind == quality::LossBudget::Kind::kRelative;
-    if (!time_for_a_mix() || (relative && mix.loss > kRefinable * options_.budget.limit)) {
+    if (!time_to_refine() || (relative && mix.loss > kRefinable * options_.budget.limit)) {
       return std::nullopt;
     }
     std::optional<Mix> refined = bench_.measure_refined(name, mix.plan);
@@ -281,7 +285,7 @@ class FormatSearch {
     std::optional<Mix> best;
     std::size_t low = 0;               // known to be over the budget
     std::size_t high = ranked.size();  // all in float: the base itself
-    while (low + 1 < high && (time_for_a_mix() || !best.has_value())) {
+    while (low + 1 < high && time_for_a_mix()) {
       removed = std::clamp(removed, low + 1, high - 1);
       std::optional<Mix> trial = measure(fmt::format("{} most sensitive layers in float", removed),
                                                  without(mix.plan, ranked, removed));
@@ -305,7 +309,11 @@ class FormatSearch {
     for (std::size_t i = 0; i < best_removed_; ++i) {
       reasons_[ranked[i].second] = fmt::format("among the {} most sensitive: loss {:.2g} alone", best_removed_, ranked[i].first);
     }
-    if (!best.has_value()) {
+    if (!best.has_value() && low + 1 < high) {
+      result_.notes.push_back(fmt::format(
+          "the time ended before a mix within the budget was found; {} of {} layers in float were not enough: raise --time", low,
+          ranked.size()));
+    } else if (!best.has_value()) {
       result_.notes.push_back(fmt::format(
           "int8 does not hold the budget with any number of layers back in float: at best relative L2 {:.3g}", mix.loss));
     }
@@ -330,7 +338,7 @@ class FormatSearch {
         ++added;
       }
     }
-    if (added == 0) {
+    if (added == 0 || !time_for_a_mix()) {
       return std::nullopt;
     }
     const Candidate& before = mix == nullptr ? base_ : mix->candidate;
@@ -440,7 +448,9 @@ FormatSearchResult search_formats(const std::vector<const Candidate*>& bases, en
                                   const FormatSearchOptions& options, const Host& host) {
   const Clock::time_point start = Clock::now();
   std::vector<std::size_t> indices = subject.split.search;
-  indices.resize(std::min(indices.size(), options.loss_samples));
+  const double fitting = kShareOfALoss * options.max_seconds / std::max(options.run_seconds, 1e-9);
+  const std::size_t most = std::max(kFewestForALoss, static_cast<std::size_t>(std::min(fitting, 1e9)));
+  (void)thin_out(indices, std::min(options.loss_samples, most));
   const LossMeter meter(subject, reference, indices, kHeldBytes, workers, host);
   std::vector<std::unique_ptr<FormatSearch>> searches;
   FormatSearch* best = nullptr;

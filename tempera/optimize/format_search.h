@@ -17,7 +17,8 @@ struct FormatSearchOptions {
   quality::LossBudget budget;
   compress::QuantizeOptions quantize;
   compress::CalibrateOptions calibrate;
-  std::size_t loss_samples = 64;  ///< of the search part: enough to rank layers
+  std::size_t loss_samples = 64;  ///< of the search part: enough to rank layers; fewer where the time is short
+  double run_seconds = 0.0;       ///< of the original, to tell what fits into the time
   std::int64_t pairs = 30;        ///< of interleaved timing to call something faster
   double max_seconds = 300.0;     ///< the search stops asking questions after this and keeps what it has
   Answers* answers = nullptr;     ///< losses of layers alone are looked up and kept here; null: not

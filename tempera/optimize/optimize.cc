@@ -38,6 +38,9 @@ using engine::Precision;
 
 constexpr double kHopeless = 1.5;  // times the fastest of a few rounds: noise of single runs stays below
 constexpr double kSurelySlower = 1.1;  // times the original's latency in a few rounds
+constexpr double kShareOfAPart = 0.1;  // of all the time: what running one part of the data may take
+constexpr std::size_t kFewestToCalibrate = 16;
+constexpr std::size_t kFewestToVerify = 32;
 
 // Without it an engine adds products of 8-bit integers in 16 bits, which saturates.
 bool has_integer_dot_product() {
@@ -156,6 +159,7 @@ class Flow {
   void measure_candidates() {
     open_reference();
     drop_slower_than_original();
+    leave_out_samples_beyond_the_time();
     std::vector<Contender> contenders;
     std::vector<Candidate*> running = in_race();
     for (Candidate* candidate : running) {
@@ -201,6 +205,23 @@ class Flow {
         candidate.session.reset();  // and with it its copy of the weights
       }
     }
+  }
+
+  // A part that would take more than its share of the time is thinned out; what the report claims is of what stays.
+  void leave_out_samples_beyond_the_time() {
+    const double run = candidates_.front().timing.latency.median_ms / 1e3;
+    const auto leave_out = [&](const char* purpose, std::vector<std::size_t>& part, double runs, std::size_t least) {
+      const double fitting = kShareOfAPart * options_.total_seconds / std::max(run * runs, 1e-9);
+      const std::size_t all = part.size();
+      if (thin_out(part, std::max(least, static_cast<std::size_t>(std::min(fitting, 1e9))))) {
+        report_.notes.push_back(fmt::format("{} of {} samples were used to {}: more would take more than {:.0f} % of --time",
+                                            part.size(), all, purpose, 100 * kShareOfAPart));
+      }
+    };
+    leave_out("calibrate", subject_.split.calibrate, 1.5, kFewestToCalibrate);
+    leave_out("search", subject_.split.search, static_cast<double>(in_race().size() + 1), kFewestToCalibrate);
+    leave_out("verify", subject_.split.verify, 2.0, kFewestToVerify);
+    fill_samples(report_, subject_.split);
   }
 
   // Those within the budget and not far behind the fastest of them by the rough times; the others keep those.
@@ -300,6 +321,7 @@ class Flow {
       search.budget.limit *= kRoomToVerify;
     }
     search.pairs = options_.pairs;
+    search.run_seconds = candidates_.front().timing.latency.median_ms / 1e3;
     search.quantize.seven_bit_weights = !has_integer_dot_product();
     search.calibrate.method = options_.range_method;
     search.calibrate.workers = workers_;
@@ -350,13 +372,15 @@ class Flow {
   [[nodiscard]] double verification_seconds() const {
     const Candidate& original = candidates_.front();
     const double run = original.timing.latency.median_ms / 1e3;
-    const double timing = std::min(0.7 * options_.max_seconds, 7.0 * static_cast<double>(options_.pairs) * run);
-    return timing + 2.0 * run * static_cast<double>(subject_.split.verify.size()) + 5.0 * original.load_ms / 1e3;
+    const double timing = std::min(timing_options(0.7).max_seconds, 7.0 * static_cast<double>(options_.pairs) * run);
+    constexpr double kLoads = 16.0;  // to run, to profile, to measure memory, written and original; quantised models load slower
+    return timing + 2.0 * run * static_cast<double>(subject_.split.verify.size()) + kLoads * original.load_ms / 1e3;
   }
 
   // Of everything that a measured loss depends on.
   [[nodiscard]] std::string answers_key() const {
-    std::string text = report_.model.sha256 + to_hex(subject_.dataset->hash()) + report_.settings_sha256;
+    std::string text = report_.model.sha256 + to_hex(subject_.dataset->hash()) + report_.settings_sha256 +
+                       fmt::format("{} {}", subject_.split.calibrate.size(), subject_.split.search.size());
     for (const auto& [name, version] : options_.versions) {
       text += name + version;
     }
@@ -366,7 +390,7 @@ class Flow {
     return to_hex(sha256(text));
   }
 
-  // The fastest float candidate and the original in its precision; then, for when rounding in that precision leaves no
+  // The fastest float candidate and the others in its precision; then, for when rounding in that precision leaves no
   // room in the budget, those in f32.
   [[nodiscard]] std::vector<std::vector<const Candidate*>> bases_of_search() const {
     std::vector<std::vector<const Candidate*>> bases = {in_precision(candidates_[chosen_].options.precision)};
@@ -376,6 +400,7 @@ class Flow {
     return bases;
   }
 
+  // Fastest first: when the time is short, the others are not tried.
   [[nodiscard]] std::vector<const Candidate*> in_precision(Precision precision) const {
     std::vector<const Candidate*> found;
     for (const Candidate& candidate : candidates_) {
@@ -384,6 +409,9 @@ class Flow {
         found.push_back(&candidate);
       }
     }
+    std::stable_sort(found.begin(), found.end(), [](const Candidate* a, const Candidate* b) {
+      return a->timing.latency.median_ms < b->timing.latency.median_ms;
+    });
     return found;
   }
 
@@ -502,7 +530,7 @@ class Flow {
   [[nodiscard]] engine::TimingOptions timing_options(double share) const {
     engine::TimingOptions timing;
     timing.pairs = options_.pairs;
-    timing.max_seconds = options_.max_seconds * share;
+    timing.max_seconds = std::min(options_.max_seconds, options_.total_seconds / 3.0) * share;
     return timing;
   }
 

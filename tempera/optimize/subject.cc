@@ -71,4 +71,16 @@ Subject load_subject(const SubjectOptions& options, const Host& host) {
   return subject;
 }
 
+bool thin_out(std::vector<std::size_t>& part, std::size_t most) {
+  const std::size_t count = part.size();
+  if (count <= most) {
+    return false;
+  }
+  for (std::size_t i = 0; i < most; ++i) {
+    part[i] = part[i * count / most];
+  }
+  part.resize(most);
+  return true;
+}
+
 }  // namespace tempera::optimize

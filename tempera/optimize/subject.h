@@ -40,6 +40,9 @@ struct SubjectOptions {
   std::int64_t random_samples = data::DatasetOptions().random_samples;  ///< when no input comes from a file
 };
 
+/// Keeps `most` samples of a part at even distances. \return whether any went
+bool thin_out(std::vector<std::size_t>& part, std::size_t most);
+
 /// Reads model, recipe and data. Shapes are fixed where the recipe says so, or where all samples agree.
 /// \throws what reading them throws, with the model as outermost frame
 [[nodiscard]] Subject load_subject(const SubjectOptions& options, const Host& host);
