@@ -41,6 +41,7 @@ struct CompileOptions {
   std::map<std::string, graph::Dims> input_shapes;  ///< fixes inputs by name; others keep the shapes they have
   bool exact = false;  ///< switch off what trades exactness for speed beyond `precision` (dynamic quantisation, denormals)
   bool profile = false;                             ///< collect Session::profile()
+  bool bind_threads = true;  ///< to cores, where the engine does so; false: other sessions run at the same time
   std::filesystem::path cache_dir;                  ///< compiled models; empty: none
   std::map<std::string, std::string> properties;    ///< the engine's own settings, by its own names
 };

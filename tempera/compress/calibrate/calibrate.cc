@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -45,15 +46,23 @@ constexpr std::size_t kChunk = 64;
 constexpr std::int64_t kTapBytes = std::int64_t{256} << 20;
 
 /// \throws Error{kInvalidArgument} at the first NaN or infinity, and when there are no values
-void require_finite(const Extremes& extremes, std::span<const float> values, const std::string& tensor) {
+void require_finite(const Extremes& extremes, std::span<const float> values, const std::string& tensor,
+                    const std::function<std::size_t(std::size_t shown)>& element) {
   if (values.empty()) {
     throw Error(ErrorCode::kInvalidArgument, fmt::format("tensor '{}' is empty", tensor));
   }
-  if (!extremes.finite) {
-    const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-    throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("tensor '{}' holds {} at element {}", tensor, *bad, bad - values.begin()));
+  if (extremes.finite) {
+    return;
   }
+  std::size_t first = std::numeric_limits<std::size_t>::max();
+  float bad = 0.0F;
+  for (std::size_t shown = 0; shown < values.size(); ++shown) {
+    if (!std::isfinite(values[shown]) && element(shown) < first) {
+      first = element(shown);
+      bad = values[shown];
+    }
+  }
+  throw Error(ErrorCode::kInvalidArgument, fmt::format("tensor '{}' holds {} at element {}", tensor, bad, first));
 }
 
 int thread_count(int asked) {
@@ -101,14 +110,11 @@ class Calibrator {
   Calibrator(const graph::Model& model, const data::Dataset& dataset, const std::vector<std::size_t>& samples,
              const engine::Engine& engine, const CalibrateOptions& options, const Host& host)
       : model_(model), dataset_(dataset), samples_(samples), engine_(engine), options_(options), host_(host) {
-    constexpr int kMostSessions = 4;  // each holds the tapped tensors of its samples
-    const int threads = thread_count(options.compile.threads);
-    sessions_ = std::min(threads, kMostSessions);
     mark_judges();
     compile_ = options.compile;
-    compile_.threads = threads / sessions_;
     compile_.exact = true;
     compile_.profile = false;
+    use_sessions(kMostSessions);
   }
 
   /// \param store  where finished groups of tensors and merged samples are kept, if anywhere
@@ -119,8 +125,10 @@ class Calibrator {
       state = store_->partial().value_or(Checkpoint{});
     }
     std::erase_if(tensors, [&](const std::string& tensor) { return state.ranges.contains(tensor); });
-    for (const std::vector<std::string>& group :
-         group_taps(model_, tensors, compile_.input_shapes, kTapBytes / sessions_ / options_.batch)) {
+    const std::vector<std::int64_t> bytes = tap_bytes(model_, tensors, typical_shapes());
+    const std::int64_t largest = bytes.empty() ? 1 : *std::max_element(bytes.begin(), bytes.end());
+    use_sessions(static_cast<int>(std::clamp<std::int64_t>(kTapBytes / std::max<std::int64_t>(largest, 1), 1, kMostSessions)));
+    for (const std::vector<std::string>& group : group_taps(tensors, bytes, kTapBytes / sessions_ / options_.batch)) {
       if (state.tensors != group) {  // a fresh group, or one cut for another number of sessions
         state.tensors = group;
         state.observed.assign(group.size(), {});
@@ -133,7 +141,27 @@ class Calibrator {
 
  private:
   using Sessions = std::vector<std::unique_ptr<TapSession>>;
+  static constexpr int kMostSessions = 4;  // each holds the tapped tensors of its samples
   static constexpr std::size_t kStride = 5;  // one sample of so many judges
+
+  /// As many sessions as there are threads, at most `most`; they share the threads.
+  void use_sessions(int most) {
+    const int threads = thread_count(options_.compile.threads);
+    sessions_ = std::min(threads, most);
+    compile_.threads = threads / sessions_;
+    compile_.bind_threads = sessions_ == 1;
+  }
+
+  /// Shapes by which memory is planned: those that all samples have, else the first sample's.
+  [[nodiscard]] std::map<std::string, graph::Dims> typical_shapes() const {
+    std::map<std::string, graph::Dims> shapes = compile_.input_shapes;
+    const std::vector<std::string> names = data::required_inputs(model_.graph);
+    const std::vector<graph::Tensor> inputs = data::arrange_inputs(dataset_.load(samples_.front()), model_.graph, names);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      shapes.emplace(names[i], inputs[i].dims());
+    }
+    return shapes;
+  }
 
   void calibrate_group(Checkpoint& state) {
     Sessions sessions = make_sessions(state.tensors);
@@ -175,14 +203,14 @@ class Calibrator {
 
   Sessions make_sessions(const std::vector<std::string>& tensors) {
     Sessions sessions;
-    sessions.push_back(std::make_unique<TapSession>(engine_, model_, tensors, compile_));
+    sessions.push_back(std::make_unique<TapSession>(engine_, model_, tensors, compile_, 1, TapOrder::kAny));
     batch_ = batch_for(tensors, *sessions.front());
     if (batch_ > 1) {
       sessions.clear();
     }
     while (sessions.size() < static_cast<std::size_t>(sessions_)) {
       sessions.push_back(
-          std::make_unique<TapSession>(engine_, model_, tensors, compile_, static_cast<int>(batch_)));
+          std::make_unique<TapSession>(engine_, model_, tensors, compile_, static_cast<int>(batch_), TapOrder::kAny));
     }
     return sessions;
   }
@@ -196,7 +224,7 @@ class Calibrator {
       host_.log.info("samples run one at a time: the model's leading dimensions are fixed");
       return 1;
     }
-    TapSession together(engine_, model_, tensors, compile_, options_.batch);
+    TapSession together(engine_, model_, tensors, compile_, options_.batch, TapOrder::kAny);
     if (!together.divides() || !agree(alone, together)) {
       host_.log.info("samples run one at a time: a tensor is not the same in a batch");
       return 1;
@@ -268,7 +296,8 @@ class Calibrator {
           const std::span<const float> values = sample.values[t];
           const Extremes extremes =
               count_values ? counted[sample.worker][t].add(values) : extremes_of(values);
-          require_finite(extremes, values, tensors[t]);
+          require_finite(extremes, values, tensors[t],
+                         [&](std::size_t shown) { return sessions[sample.worker]->element(t, shown); });
           slots[sample.number - first][t] = extremes;
         }
       });

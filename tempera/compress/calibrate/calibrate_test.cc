@@ -268,10 +268,11 @@ TEST(CalibrateTest, ManyTensorsRunInGroupsWithTheSameResult) {
   const graph::Model model = network();
   const std::vector<std::string> tensors = activation_names(model.graph);
   const std::map<std::string, graph::Dims> shapes{{"x", {1, 3, 10, 10}}};
-  const auto one = group_taps(model, tensors, shapes, 1 << 20);
+  const std::vector<std::int64_t> bytes_of = tap_bytes(model, tensors, shapes);
+  const auto one = group_taps(tensors, bytes_of, 1 << 20);
   ASSERT_EQ(one.size(), 1U);
   EXPECT_EQ(one[0], tensors);
-  const auto many = group_taps(model, tensors, shapes, 8000);  // r and b take 3,200 bytes each, x 1,200
+  const auto many = group_taps(tensors, bytes_of, 8000);  // r and b take 3,200 bytes each, x 1,200
   ASSERT_GT(many.size(), 2U);
   std::vector<std::string> joined;
   for (const auto& group : many) {
@@ -313,6 +314,23 @@ TEST(CalibrateTest, NanAndInfinityNameTheFirstSampleAndItsTensor) {
         EXPECT_NE(text.find(std::isnan(bad) ? "nan" : "inf"), std::string::npos) << text;
       }
     }
+  }
+}
+
+// Values are shown channels last; the message counts as the tensor is stored.
+TEST(CalibrateTest, TheFirstBadElementIsNamedInRowMajorOrder) {
+  const graph::Model model = onnx::parse_graph("g (float[1,2,2,3] x) => (float[1,2,2,3] y) { y = Neg(x) }");
+  Tensor::Writable x = Tensor::allocate(graph::DataType::kFloat32, {1, 2, 2, 3});
+  CounterRng(1, 0).fill_normal(x.values<float>());
+  x.values<float>()[7] = std::numeric_limits<float>::infinity();  // channel 1, row 0, column 1: shown before
+  x.values<float>()[2] = std::numeric_limits<float>::infinity();  // channel 0, row 0, column 2
+  const MemoryDataset data({{std::move(x.tensor)}});
+  QuietHost quiet;
+  try {
+    (void)calibrate(model, {"y"}, data, data.all(), engine(), {}, quiet.host);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(error.text().find("tensor 'y' holds -inf at element 2"), std::string::npos) << error.text();
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tempera/compress/calibrate/taps.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "tempera/compress/calibrate/calibrate.h"
 #include "tempera/numeric/convert.h"
 #include "tempera/onnx/infer.h"
+#include "tempera/ops/builder.h"
 
 namespace tempera::compress {
 namespace {
@@ -72,6 +74,20 @@ Tensor join(std::span<const Tensor> parts, std::size_t count) {
   return std::move(joined.tensor);
 }
 
+// The tensor with axis 1 moved last; nothing where that changes nothing or its rank is not known.
+std::optional<ValueId> channels_last(graph::Model& model, ValueId id) {
+  Graph& graph = model.graph;
+  const std::optional<std::int64_t> rank = graph.value(id).type.rank();
+  if (!rank || *rank < 3) {
+    return std::nullopt;
+  }
+  Dims perm(static_cast<std::size_t>(*rank));
+  std::iota(perm.begin(), perm.end(), std::int64_t{0});
+  std::rotate(perm.begin() + 1, perm.begin() + 2, perm.end());
+  ops::Builder builder(graph, model.opset(), graph.value(id).name + "_shown");
+  return builder.node("Transpose", {id}, {{"perm", perm}});
+}
+
 std::int64_t bytes_of_value(const Graph& graph, const std::string& name) {
   constexpr std::int64_t kUnknown = 16 << 20;
   const graph::Value& value = graph.value(find_tensor(graph, name));
@@ -106,13 +122,18 @@ std::vector<std::string> activation_names(const Graph& graph) {
 
 TapSession::TapSession(const engine::Engine& engine, const graph::Model& model,
                        const std::vector<std::string>& tensors, const engine::CompileOptions& options,
-                       int batch)
+                       int batch, TapOrder order)
     : model_(model), tensors_(tensors), batch_(static_cast<std::size_t>(batch)) {
   Graph& graph = model_.graph;
   for (const std::string& name : tensors) {
     const ValueId id = find_tensor(graph, name);
     if (graph.value(id).is_input) {
-      places_.push_back({true, 0});
+      places_.push_back({.input = true});
+      continue;
+    }
+    if (const auto moved = order == TapOrder::kAny ? channels_last(model_, id) : std::nullopt) {
+      places_.push_back({.index = graph.outputs().size(), .channels_last = true});
+      graph.add_output(*moved);
       continue;
     }
     auto at = std::find(graph.outputs().begin(), graph.outputs().end(), id);
@@ -120,7 +141,7 @@ TapSession::TapSession(const engine::Engine& engine, const graph::Model& model,
       graph.add_output(id);
       at = std::prev(graph.outputs().end());
     }
-    places_.push_back({false, static_cast<std::size_t>(at - graph.outputs().begin())});
+    places_.push_back({.index = static_cast<std::size_t>(at - graph.outputs().begin())});
   }
   engine::CompileOptions compile = options;
   if (batch > 1) {
@@ -184,15 +205,24 @@ void TapSession::show(std::span<const Tensor> inputs, std::span<const Tensor> ou
       numeric::decode(tensor.type(), tensor.bytes(), std::span<float>(converted[i]));
       whole[i] = converted[i];
     }
+    places_[i].size = whole[i].size() / batch_;
+    if (places_[i].channels_last) {
+      places_[i].channels = static_cast<std::size_t>(tensor.dims().back());
+    }
   }
   std::vector<std::span<const float>> values(whole.size());
   for (std::size_t place = 0; place < count; ++place) {
     for (std::size_t i = 0; i < whole.size(); ++i) {
-      const std::size_t size = whole[i].size() / batch_;
+      const std::size_t size = places_[i].size;
       values[i] = whole[i].subspan(place * size, size);
     }
     see({place, values});
   }
+}
+
+std::size_t TapSession::element(std::size_t tensor, std::size_t shown) const {
+  const Place& place = places_[tensor];
+  return shown % place.channels * (place.size / place.channels) + shown / place.channels;
 }
 
 void TapSession::run(std::span<const data::Sample> samples,
@@ -233,22 +263,29 @@ std::optional<std::map<std::string, Dims>> batched_shapes(const Graph& graph,
   return shapes.empty() ? std::nullopt : std::optional(std::move(shapes));
 }
 
-std::vector<std::vector<std::string>> group_taps(const graph::Model& model,
-                                                 const std::vector<std::string>& tensors,
-                                                 const std::map<std::string, Dims>& input_shapes,
-                                                 std::int64_t max_bytes) {
+std::vector<std::int64_t> tap_bytes(const graph::Model& model, const std::vector<std::string>& tensors,
+                                    const std::map<std::string, graph::Dims>& input_shapes) {
   graph::Model typed = model;
   onnx::infer_types(typed, input_shapes);
-  std::vector<std::vector<std::string>> groups;
-  std::int64_t bytes = 0;
+  std::vector<std::int64_t> bytes;
+  bytes.reserve(tensors.size());
   for (const std::string& name : tensors) {
-    const std::int64_t size = bytes_of_value(typed.graph, name);
-    if (groups.empty() || bytes + size > max_bytes) {
+    bytes.push_back(bytes_of_value(typed.graph, name));
+  }
+  return bytes;
+}
+
+std::vector<std::vector<std::string>> group_taps(const std::vector<std::string>& tensors,
+                                                 const std::vector<std::int64_t>& bytes, std::int64_t max_bytes) {
+  std::vector<std::vector<std::string>> groups;
+  std::int64_t held = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (groups.empty() || held + bytes[i] > max_bytes) {
       groups.emplace_back();
-      bytes = 0;
+      held = 0;
     }
-    groups.back().push_back(name);
-    bytes += size;
+    groups.back().push_back(tensors[i]);
+    held += bytes[i];
   }
   return groups;
 }

@@ -78,6 +78,9 @@ ov::AnyMap properties_of(const CompileOptions& options) {
     properties.insert(ov::hint::kv_cache_precision(element_of(options.precision)));
     properties.insert(ov::intel_cpu::denormals_optimization(false));
   }
+  if (!options.bind_threads) {  // else the threads of every session are bound to the same first cores
+    properties.insert(ov::hint::enable_cpu_pinning(false));
+  }
   for (const auto& [name, value] : options.properties) {
     properties[name] = value;
   }
