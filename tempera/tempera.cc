@@ -180,14 +180,8 @@ Program Model::compile(const RunOptions& options) const {
 
 OptimizeResult optimize_model(const OptimizeOptions& options) {
   optimize::OptimizeOptions inner;
-  inner.model = options.model;
-  for (const std::string& path : options.data) {
-    if (path == "random") {
-      inner.random_data = true;
-    } else {
-      inner.data.emplace_back(path);
-    }
-  }
+  inner.subject.model = options.model;
+  optimize::set_data(inner.subject, options.data);
   inner.out = options.out;
   inner.engine = options.engine;
   inner.budget = quality::LossBudget::parse_max_loss(options.max_loss);
@@ -196,7 +190,7 @@ OptimizeResult optimize_model(const OptimizeOptions& options) {
   }
   inner.threads = options.threads;
   inner.force = options.force;
-  inner.seed = options.seed;
+  inner.subject.seed = options.seed;
   inner.command = "tempera::optimize_model " + options.model;
   const auto log = make_null_logger();
   CallbackProgress progress(options.progress);

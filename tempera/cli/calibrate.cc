@@ -14,6 +14,7 @@
 #include "tempera/base/file.h"
 #include "tempera/cli/command.h"
 #include "tempera/cli/shared_options.h"
+#include "tempera/cli/subject_arguments.h"
 #include "tempera/engine/engines.h"
 #include "tempera/optimize/subject.h"
 
@@ -22,9 +23,7 @@ namespace {
 
 struct CalibrateArguments {
   std::shared_ptr<SharedOptions> shared;
-  std::string model;
-  std::vector<std::string> data;
-  std::string recipe;
+  SubjectArguments subject;
   std::vector<std::string> tensors;
   std::string method = "auto";
   std::size_t samples = 0;
@@ -73,22 +72,14 @@ void print_table(const compress::Calibration& calibration) {
 void run_calibrate(const CalibrateArguments& arguments) {
   Terminal terminal(*arguments.shared);
   const Host host = terminal.host();
-  optimize::SubjectOptions subject_options;
-  subject_options.model = arguments.model;
-  subject_options.recipe = arguments.recipe;
-  subject_options.seed = arguments.shared->seed;
-  subject_options.workers = arguments.options.workers;
-  for (const std::string& path : arguments.data) {
-    if (path != "random") {
-      subject_options.data.emplace_back(path);
-    }
-  }
+  optimize::SubjectOptions chosen = subject_options(arguments.subject, *arguments.shared);
   if (arguments.samples > 0) {
-    subject_options.random_samples = static_cast<std::int64_t>(arguments.samples);
+    chosen.random_samples = static_cast<std::int64_t>(arguments.samples);
   }
-  const optimize::Subject subject = optimize::load_subject(subject_options, host);
+  const optimize::Subject subject = optimize::load_subject(chosen, host);
   const std::unique_ptr<engine::Engine> engine = engine::make_engine(arguments.shared->engine);
   compress::CalibrateOptions options = arguments.options;
+  options.workers = arguments.subject.workers;
   options.method = *compress::range_method_from_string(arguments.method);
   options.compile = compile_options(*arguments.shared);
   options.compile.cache_dir
@@ -116,9 +107,7 @@ void run_calibrate(const CalibrateArguments& arguments) {
 
 void add_calibrate(CLI::App& app) {
   const auto arguments = std::make_shared<CalibrateArguments>();
-  app.add_option("model", arguments->model, "ONNX model")->required();
-  app.add_option("--data", arguments->data, "files and folders of inputs, or 'random'")->required();
-  app.add_option("--recipe", arguments->recipe, "how to feed the model (default: its sidecar, else a guess)");
+  add_subject_arguments(app, arguments->subject, "files and folders of inputs, or 'random'")->required();
   app.add_option("--tensors", arguments->tensors,
                  "names, separated by commas (default: every float activation)")
       ->delimiter(',');

@@ -12,6 +12,7 @@
 #include "tempera/cli/probe.h"
 #include "tempera/cli/report_output.h"
 #include "tempera/cli/shared_options.h"
+#include "tempera/cli/subject_arguments.h"
 #include "tempera/cli/versions.h"
 
 namespace tempera::cli {
@@ -19,9 +20,7 @@ namespace {
 
 struct OptimizeArguments {
   std::shared_ptr<SharedOptions> shared;
-  std::string model;
-  std::vector<std::string> data;
-  std::string recipe;
+  SubjectArguments subject;
   std::string out;
   bool force = false;
   bool allow_non_finite = false;
@@ -32,7 +31,6 @@ struct OptimizeArguments {
   std::string dump_folder;
   std::int64_t pairs = 30;
   double seconds = 200;
-  int workers = 0;
   bool keep_all_passes = false;
   bool float_only = false;
   std::string time = "10m";
@@ -57,15 +55,7 @@ double parse_seconds(const std::string& text) {
 
 void run_optimize(const OptimizeArguments& arguments) {
   optimize::OptimizeOptions options;
-  options.model = arguments.model;
-  for (const std::string& path : arguments.data) {
-    if (path == "random") {
-      options.random_data = true;
-    } else {
-      options.data.emplace_back(path);
-    }
-  }
-  options.recipe = arguments.recipe;
+  options.subject = subject_options(arguments.subject, *arguments.shared);
   options.out = arguments.out;
   options.force = arguments.force;
   options.engine = arguments.shared->engine;
@@ -84,8 +74,6 @@ void run_optimize(const OptimizeArguments& arguments) {
   options.search_formats = !arguments.float_only;
   options.total_seconds = parse_seconds(arguments.time);
   options.try_reverting = !arguments.keep_all_passes;
-  options.seed = arguments.shared->seed;
-  options.workers = arguments.workers;
   options.strict = arguments.shared->strict;
   options.allow_non_finite = arguments.allow_non_finite;
   options.cache_dir = arguments.shared->cache_dir;
@@ -104,15 +92,12 @@ void run_optimize(const OptimizeArguments& arguments) {
 
 void add_optimize(CLI::App& app) {
   const auto arguments = std::make_shared<OptimizeArguments>();
-  app.add_option("model", arguments->model, "the ONNX model")->required();
-  app.add_option("--data", arguments->data,
-                 "files and folders of real inputs (pictures, .npy, .npz), or 'random'; without it only "
+  add_subject_arguments(app, arguments->subject,
+                        "files and folders of real inputs (pictures, .npy, .npz), or 'random'; without it only "
                  "lossless rewrites are tried");
   app.add_option("-o,--out", arguments->out,
                  "folder for the result: model.onnx, model.recipe.toml, report.json, report.html")
       ->required();
-  app.add_option("--recipe", arguments->recipe,
-                 "how to feed the model and judge its outputs (default: MODEL.recipe.toml, else a guess)");
   app.add_option("--max-loss", arguments->max_loss,
                  "loss allowed: '5%' relative, or in the metric's own unit as '0.2dB'")
       ->capture_default_str();
@@ -134,8 +119,6 @@ void add_optimize(CLI::App& app) {
   app.add_option("--seconds", arguments->seconds, "most time spent on measuring latency")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--workers", arguments->workers, "threads that read data (default: min(8, cores))")
-      ->check(CLI::Range(0, 256));
   app.add_flag("--allow-non-finite", arguments->allow_non_finite,
                "go on where outputs of the original hold NaN or infinity, which is else an error that names the node");
   app.add_flag("--force", arguments->force, "write into a folder that holds other files");

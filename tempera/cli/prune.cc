@@ -11,6 +11,7 @@
 #include "tempera/cli/probe.h"
 #include "tempera/cli/report_output.h"
 #include "tempera/cli/shared_options.h"
+#include "tempera/cli/subject_arguments.h"
 #include "tempera/cli/versions.h"
 #include "tempera/optimize/prune_flow.h"
 
@@ -21,9 +22,7 @@ using Pattern = compress::SparsifyOptions::Pattern;
 
 struct PruneArguments {
   std::shared_ptr<SharedOptions> shared;
-  std::string model;
-  std::vector<std::string> data;
-  std::string recipe;
+  SubjectArguments subject;
   std::string out;
   bool force = false;
   std::string method;
@@ -38,7 +37,6 @@ struct PruneArguments {
   std::string min;
   std::int64_t pairs = 30;
   double seconds = 120;
-  int workers = 0;
 };
 
 // "2:4" as n and m.
@@ -95,15 +93,7 @@ void run_prune(const PruneArguments& arguments) {
   optimize::PruneOptions options;
   optimize::OptimizeOptions& common = options.common;
   set_method(arguments, options);
-  common.model = arguments.model;
-  for (const std::string& path : arguments.data) {
-    if (path == "random") {
-      common.random_data = true;
-    } else {
-      common.data.emplace_back(path);
-    }
-  }
-  common.recipe = arguments.recipe;
+  common.subject = subject_options(arguments.subject, *arguments.shared);
   common.out = arguments.out;
   common.force = arguments.force;
   common.engine = arguments.shared->engine;
@@ -117,8 +107,6 @@ void run_prune(const PruneArguments& arguments) {
           : quality::LossBudget::parse_min(arguments.min);
   common.pairs = arguments.pairs;
   common.max_seconds = arguments.seconds;
-  common.seed = arguments.shared->seed;
-  common.workers = arguments.workers;
   common.strict = arguments.shared->strict;
   common.cache_dir = arguments.shared->cache_dir;
   common.command = typed_command();
@@ -136,10 +124,8 @@ void run_prune(const PruneArguments& arguments) {
 
 void add_prune(CLI::App& app) {
   const auto arguments = std::make_shared<PruneArguments>();
-  app.add_option("model", arguments->model, "the ONNX model")->required();
-  app.add_option(
-      "--data", arguments->data,
-      "files and folders of real inputs (pictures, .npy, .npz) to measure the loss on, or 'random'");
+  add_subject_arguments(app, arguments->subject,
+                        "files and folders of real inputs (pictures, .npy, .npz) to measure the loss on, or 'random'");
   app.add_option("-o,--out", arguments->out,
                  "folder for the result: model.onnx, model.recipe.toml, report.json, report.html")
       ->required();
@@ -165,8 +151,6 @@ void add_prune(CLI::App& app) {
   app.add_option("--ignore", arguments->ignore,
                  "a layer that keeps its weights, by its node's name; may be repeated")
       ->take_all();
-  app.add_option("--recipe", arguments->recipe,
-                 "how to feed the model and judge its outputs (default: MODEL.recipe.toml, else a guess)");
   app.add_option("--max-loss", arguments->max_loss,
                  "fail with exit code 5, writing nothing, when more is lost: '5%' relative, or '0.2dB'");
   app.add_option("--min", arguments->min, "instead: the least the metric or fidelity must reach, as '35dB'");
@@ -177,8 +161,6 @@ void add_prune(CLI::App& app) {
   app.add_option("--seconds", arguments->seconds, "most time spent on measuring latency")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--workers", arguments->workers, "threads that read data (default: min(8, cores))")
-      ->check(CLI::Range(0, 256));
   app.add_flag("--force", arguments->force, "write into a folder that holds other files");
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kCacheOption);
   app.footer(

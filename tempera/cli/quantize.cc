@@ -12,6 +12,7 @@
 #include "tempera/cli/probe.h"
 #include "tempera/cli/report_output.h"
 #include "tempera/cli/shared_options.h"
+#include "tempera/cli/subject_arguments.h"
 #include "tempera/cli/versions.h"
 #include "tempera/optimize/quantize_model.h"
 
@@ -24,7 +25,7 @@ constexpr const char* kMixed = "mixed";  // int4 weights where the budget allows
 
 struct QuantizeArguments {
   std::shared_ptr<SharedOptions> shared;
-  std::string model;
+  SubjectArguments subject;
   std::string scheme;
   std::int64_t block = -1;  // -1: the scheme's own
   bool per_tensor = false;
@@ -38,15 +39,12 @@ struct QuantizeArguments {
   std::string calibrate = "auto";
   std::vector<std::string> keep_float;
   bool every_layer = false;
-  std::vector<std::string> data;
-  std::string recipe;
   std::string out;
   bool force = false;
   std::string max_loss;
   std::string min;
   std::int64_t pairs = 30;
   double seconds = 120;
-  int workers = 0;
 };
 
 compress::LayerFormat format_of(const QuantizeArguments& arguments) {
@@ -78,13 +76,7 @@ compress::LayerFormat format_of(const QuantizeArguments& arguments) {
 
 optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments) {
   optimize::QuantizeModelOptions options;
-  options.model = arguments.model;
-  for (const std::string& path : arguments.data) {
-    if (path != "random") {
-      options.data.emplace_back(path);
-    }
-  }
-  options.recipe = arguments.recipe;
+  options.subject = subject_options(arguments.subject, *arguments.shared);
   options.out = arguments.out;
   options.force = arguments.force;
   options.engine = arguments.shared->engine;
@@ -113,8 +105,6 @@ optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments) {
   }
   options.pairs = arguments.pairs;
   options.max_seconds = arguments.seconds;
-  options.seed = arguments.shared->seed;
-  options.workers = arguments.workers;
   options.command = typed_command();
   options.versions = versions();
   options.probe_memory = [engine = options.engine](const std::filesystem::path& model,
@@ -174,7 +164,8 @@ void run_quantize(const QuantizeArguments& arguments) {
 
 void add_quantize(CLI::App& app) {
   const auto arguments = std::make_shared<QuantizeArguments>();
-  app.add_option("model", arguments->model, "the ONNX model")->required();
+  add_subject_arguments(app, arguments->subject,
+                        "files and folders of real inputs to measure the loss on (default: made-up inputs, UNVERIFIED)");
   app.add_option("--scheme", arguments->scheme,
                  "int8, fp8: weights and activations; int4, int2, ternary, binary, fp8-e5m2, fp16, bf16: weights; mixed: int4 "
                  "weights where --max-loss (5%) allows, int8 or float for the layers that need it")
@@ -207,12 +198,8 @@ void add_quantize(CLI::App& app) {
   app.add_flag("--older-readers", arguments->older_readers,
                "int4 and fp8 as packed bytes that any reader of opset 13 unpacks");
   app.add_flag("--dry-run", arguments->dry_run, "print expected sizes, layers and time, and write nothing");
-  app.add_option("--data", arguments->data,
-                 "files and folders of real inputs to measure the loss on (default: made-up inputs, UNVERIFIED)");
   app.add_option("-o,--out", arguments->out,
                  "folder for the result: model.onnx, model.recipe.toml, report.json, report.html");
-  app.add_option("--recipe", arguments->recipe,
-                 "how to feed the model and judge its outputs (default: MODEL.recipe.toml, else a guess)");
   app.add_option("--max-loss", arguments->max_loss,
                  "write nothing and fail when more is lost: '5%' relative, or in the metric's own unit as '0.2dB'");
   app.add_option("--min", arguments->min, "instead: the least the metric or fidelity must reach, as '35dB'");
@@ -222,8 +209,6 @@ void add_quantize(CLI::App& app) {
   app.add_option("--seconds", arguments->seconds, "most time spent on measuring latency")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--workers", arguments->workers, "threads that read data (default: min(8, cores))")
-      ->check(CLI::Range(0, 256));
   app.add_flag("--force", arguments->force, "write into a folder that holds other files");
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kTargetOption);
   app.footer("Example: tempera quantize efficientnet_lite0.onnx --scheme int4 --data photos/ -o small");

@@ -11,45 +11,33 @@
 #include "tempera/base/output_folder.h"
 #include "tempera/cli/command.h"
 #include "tempera/cli/shared_options.h"
+#include "tempera/cli/subject_arguments.h"
 
 namespace tempera::cli {
 namespace {
 
 struct SensitivityArguments {
   std::shared_ptr<SharedOptions> shared;
-  std::string model;
-  std::vector<std::string> data;
-  std::string recipe;
+  SubjectArguments subject;
   std::string out;
   bool force = false;
   std::vector<std::string> formats = {"int8", "int4-weights"};
   std::size_t samples = 64;
-  int workers = 0;
 };
 
 void run_sensitivity(const SensitivityArguments& arguments) {
   optimize::SensitivityOptions options;
-  options.model = arguments.model;
-  for (const std::string& path : arguments.data) {
-    if (path == "random") {
-      options.random_data = true;
-    } else {
-      options.data.emplace_back(path);
-    }
-  }
-  options.recipe = arguments.recipe;
+  options.subject = subject_options(arguments.subject, *arguments.shared);
   options.formats = arguments.formats;
   options.samples = arguments.samples;
   options.engine = arguments.shared->engine;
   options.compile = compile_options(*arguments.shared);
-  options.seed = arguments.shared->seed;
-  options.workers = arguments.workers;
   options.cache_dir = arguments.shared->cache_dir;
   options.command = typed_command();
   std::unique_ptr<OutputFolder> out;
   if (!arguments.out.empty()) {
     out = std::make_unique<OutputFolder>(arguments.out, arguments.force);
-    out->refuse_input(arguments.model);
+    out->refuse_input(arguments.subject.model);
   }
   Terminal terminal(*arguments.shared);
   const report::SensitivityReport report = optimize::measure_sensitivity(options, terminal.host());
@@ -69,11 +57,9 @@ void run_sensitivity(const SensitivityArguments& arguments) {
 
 void add_sensitivity(CLI::App& app) {
   const auto arguments = std::make_shared<SensitivityArguments>();
-  app.add_option("model", arguments->model, "the ONNX model")->required();
-  app.add_option("--data", arguments->data, "files and folders of real inputs (pictures, .npy, .npz), or 'random'")
-      ->required();
+  add_subject_arguments(app, arguments->subject,
+                        "files and folders of real inputs (pictures, .npy, .npz), or 'random'")->required();
   app.add_option("-o,--out", arguments->out, "folder for sensitivity.json and sensitivity.html");
-  app.add_option("--recipe", arguments->recipe, "how to feed the model (default: MODEL.recipe.toml, else a guess)");
   app.add_option("--formats", arguments->formats,
                  "formats to try: int8 (weights and activations), or weights alone: int8-weights, int4-weights, "
                  "ternary-weights, ...")
@@ -82,8 +68,6 @@ void add_sensitivity(CLI::App& app) {
   app.add_option("--samples", arguments->samples, "most samples each loss is measured on")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  app.add_option("--workers", arguments->workers, "threads that read data (default: min(8, cores))")
-      ->check(CLI::Range(0, 256));
   app.add_flag("--force", arguments->force, "write into a folder that holds other files");
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kCacheOption);
   app.footer("Example: tempera sensitivity esrgan_medium_x4.onnx --data photos/ --formats int8,int4-weights -o sensitivity");

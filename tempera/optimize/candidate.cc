@@ -39,6 +39,14 @@ std::vector<std::vector<graph::Tensor>> input_sets(const Subject& subject,
   return sets;
 }
 
+data::Recipe deploy_recipe(data::Recipe recipe, const std::string& engine, const engine::CompileOptions& options) {
+  recipe.deploy.engine = engine;
+  recipe.deploy.device = options.device;
+  recipe.deploy.precision = std::string(engine::to_string(options.precision));
+  recipe.deploy.threads = options.threads;
+  return recipe;
+}
+
 void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& subject,
              const std::vector<data::Sample>& samples) {
   const Clock::time_point start = Clock::now();

@@ -34,6 +34,9 @@ struct Candidate {
 void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& subject,
              const std::vector<data::Sample>& samples);
 
+/// The recipe of a model that runs in this engine with these options.
+[[nodiscard]] data::Recipe deploy_recipe(data::Recipe recipe, const std::string& engine, const engine::CompileOptions& options);
+
 /// The first `most` samples of a part as input sets for the session's ports. \param part  indices, not empty
 [[nodiscard]] std::vector<data::Sample> load_samples(const Subject& subject,
                                                      const std::vector<std::size_t>& part, std::size_t most);

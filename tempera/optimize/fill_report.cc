@@ -10,6 +10,7 @@
 
 #include "tempera/base/hash.h"
 #include "tempera/engine/measure/cpu.h"
+#include "tempera/optimize/history.h"
 #include "tempera/optimize/node_times.h"
 #include "tempera/quality/metrics.h"
 
@@ -181,10 +182,10 @@ void fill_header(report::Report& report, const OptimizeOptions& options, const S
                     {"features", fmt::format("{}", fmt::join(cpu.features, " "))},
                     {"cores", std::to_string(cpu.cores)},
                     {"memory", report::human_bytes(cpu.memory_bytes)}};
-  report.model = fingerprint(options.model);
-  if (!options.data.empty()) {
+  report.model = fingerprint(options.subject.model);
+  if (!options.subject.data.empty()) {
     std::vector<std::string> paths;
-    for (const fs::path& path : options.data) {
+    for (const fs::path& path : options.subject.data) {
       paths.push_back(path.string());
     }
     report.data = {fmt::format("{}", fmt::join(paths, " ")), to_hex(subject.dataset->hash()), 0};
@@ -195,7 +196,7 @@ void fill_header(report::Report& report, const OptimizeOptions& options, const S
       {"precision", options.precision ? std::string(engine::to_string(*options.precision)) : "all"},
       {"threads", threads_text(options.threads)},
       {"max loss", options.budget.to_string()},
-      {"seed", std::to_string(options.seed)},
+      {"seed", std::to_string(options.subject.seed)},
       {"pairs", std::to_string(options.pairs)},
       {"skipped passes", fmt::format("{}", fmt::join(options.skip_passes, " "))},
       {"shapes", shapes_text(subject.input_shapes)}};
@@ -212,8 +213,9 @@ void fill_samples(report::Report& report, const data::Split& split) {
 void fill_results(report::Report& report, const OptimizeOptions& options, const Subject& subject,
                   const engine::Engine& engine, const std::vector<Candidate>& candidates, std::size_t chosen,
                   const Candidate& shipped, const fs::path& written, const Host& host) {
+  report.history = history_of(*shipped.model);
   report.candidates.clear();
-  const std::int64_t before_bytes = bytes_with_weights(options.model, subject.model);
+  const std::int64_t before_bytes = bytes_with_weights(options.subject.model, subject.model);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const std::int64_t bytes =
         candidates[i].rewritten ? candidates[i].weight_bytes : before_bytes;
@@ -226,7 +228,7 @@ void fill_results(report::Report& report, const OptimizeOptions& options, const 
   if (options.probe_memory) {
     host.progress.begin("measuring memory", 0);
     report.candidates.front().peak_memory_bytes =
-        options.probe_memory(options.model, candidates.front().options);
+        options.probe_memory(options.subject.model, candidates.front().options);
     report.candidates.back().peak_memory_bytes = options.probe_memory(written, shipped.options);
   }
   host.progress.begin("profiling", 0);
@@ -243,7 +245,7 @@ void fill_results(report::Report& report, const OptimizeOptions& options, const 
   report.output.path = (options.out / "model.onnx").string();
   report.changed = chosen != 0;
   report.verified = !subject.random_data && subject.split.sufficient;
-  if (subject.random_data && options.random_data) {
+  if (subject.random_data && options.subject.random_data) {
     report.notes.emplace_back("UNVERIFIED: losses were measured on made-up data");
   }
   const Candidate& kept = candidates[chosen];

@@ -29,6 +29,7 @@ using compress::WeightFormat;
 
 constexpr double kRefinable = 3.0;          // times the budget: beyond, refinements do not bring a loss within it
 constexpr double kSameSpeed = 0.97;         // times the speed: what a smaller file may cost
+constexpr double kSameLoss = 1.1;           // times the loss: what a faster style may cost where the budget is missed anyway
 constexpr double kShareOfALoss = 0.02;      // of the time: what measuring one mix's loss may take
 constexpr std::size_t kFewestForALoss = 8;
 constexpr double kMixesOfARefinement = 4.0; // as many are measured on the way
@@ -133,7 +134,7 @@ class FormatSearch {
   }
 
   // What an engine's kernels may like better: activations without zero points, Concats of codes. Not at the price of the
-  // loss budget.
+  // loss budget, nor of a loss that layers back in float would have to make up for.
   Mix faster_in_another_style(Mix mix) {
     const std::vector<std::pair<const char*, bool compress::QuantizeOptions::*>> switches = {
         {"no zero points", &compress::QuantizeOptions::zero_points},
@@ -149,9 +150,10 @@ class FormatSearch {
       }
       bench_.set_style(other);
       std::optional<Mix> trial = measure(fmt::format("int8 wherever it can be, {}", name), mix.plan);
-      const bool worth_it = trial.has_value() && (trial->candidate.verdict.within || !mix.candidate.verdict.within) &&
-                            bench_.speedup(mix.candidate, trial->candidate, question(true)).faster();
-      if (worth_it) {
+      const bool affordable = trial.has_value() && (trial->candidate.verdict.within ||
+                                                    (!mix.candidate.verdict.within && trial->loss < kSameLoss * mix.loss));
+      if (affordable && bench_.speedup(mix.candidate, trial->candidate, question(true)).faster()) {
+        keep_as_safer(std::move(mix));
         mix = std::move(*trial);
       } else {
         bench_.set_style(before);
@@ -295,6 +297,9 @@ class FormatSearch {
       }
       if (trial.has_value() && trial->candidate.verdict.within) {
         high = removed;
+        if (best.has_value()) {
+          keep_as_safer(std::move(*best));
+        }
         best = std::move(trial);
         best_removed_ = removed;
         if (high - low <= 1 + ranked.size() / 16) {
@@ -318,6 +323,13 @@ class FormatSearch {
           "int8 does not hold the budget with any number of layers back in float: at best relative L2 {:.3g}", mix.loss));
     }
     return best;
+  }
+
+  // A slower mix with a smaller loss, for when a faster one within the budget here is over it on the verification part.
+  void keep_as_safer(Mix mix) {
+    if (mix.candidate.verdict.within) {
+      safer_ = std::move(mix);
+    }
   }
 
   static QuantizationPlan without(QuantizationPlan plan, const RankedLayers& ranked, std::size_t count) {
@@ -364,7 +376,7 @@ class FormatSearch {
     if (shown != nullptr) {
       fill_layers(*shown);
     }
-    for (std::optional<Mix>* found : {&smaller, &mix}) {
+    for (std::optional<Mix>* found : {&smaller, &mix, &safer_}) {
       if (found->has_value() && (*found)->candidate.verdict.within) {
         Candidate& candidate = (*found)->candidate;
         const std::string name = name_of(**found);
@@ -438,6 +450,7 @@ class FormatSearch {
   double longest_mix_seconds_ = 0.0;
   std::size_t best_removed_ = 0;
   std::optional<Mix> everywhere_;
+  std::optional<Mix> safer_;
   FormatSearchResult result_;
 };
 

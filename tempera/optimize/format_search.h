@@ -7,6 +7,7 @@
 #include "tempera/compress/calibrate/calibrate.h"
 #include "tempera/compress/quantize/quantize.h"
 #include "tempera/optimize/answers.h"
+#include "tempera/optimize/best_so_far.h"
 #include "tempera/optimize/candidate.h"
 #include "tempera/quality/loss_budget.h"
 #include "tempera/report/report.h"
@@ -21,6 +22,7 @@ struct FormatSearchOptions {
   double run_seconds = 0.0;       ///< of the original, to tell what fits into the time
   std::int64_t pairs = 30;        ///< of interleaved timing to call something faster
   double max_seconds = 300.0;     ///< the search stops asking questions after this and keeps what it has
+  BestSoFar* best = nullptr;      ///< mixes within the budget are offered to it; null: not
   Answers* answers = nullptr;     ///< losses of layers alone are looked up and kept here; null: not
 };
 

@@ -137,6 +137,9 @@ void MixBench::measure(Mix& mix) {
   timing.warmup = 2;
   mix.latency_ms = base_.timing.latency.median_ms / speedup(base_, mix.candidate, timing).median;
   trials_.push_back({mix.candidate.name, mix.loss, mix.latency_ms, mix.bytes, mix.candidate.verdict.within, false});
+  if (options_.best != nullptr && mix.candidate.verdict.within) {
+    options_.best->offer(mix.candidate, mix.latency_ms);
+  }
   host_.log.info(fmt::format("{}: {:.2f} ms, loss {:.3g}, {:.1f} MB", mix.candidate.name, mix.latency_ms, mix.loss,
                              static_cast<double>(mix.bytes) / 1e6));
 }

@@ -11,16 +11,17 @@
 #include "tempera/base/file.h"
 #include "tempera/base/hash.h"
 #include "tempera/base/output_folder.h"
-#include "tempera/data/prefetch.h"
 #include "tempera/engine/engines.h"
 #include "tempera/engine/measure/cpu.h"
 #include "tempera/engine/torch/torch_engine.h"
 #include "tempera/onnx/read.h"
 #include "tempera/onnx/write.h"
 #include "tempera/optimize/answers.h"
+#include "tempera/optimize/best_so_far.h"
 #include "tempera/optimize/candidate.h"
 #include "tempera/optimize/fill_report.h"
 #include "tempera/optimize/format_search.h"
+#include "tempera/optimize/history.h"
 #include "tempera/optimize/losses.h"
 #include "tempera/optimize/pictures.h"
 #include "tempera/optimize/reference.h"
@@ -61,7 +62,20 @@ class Flow {
         evaluator_(engine::make_torch_evaluator()) {}
 
   report::Report run() {
-    out_.refuse_input(options_.model);
+    try {
+      return run_to_the_end();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kCancelled && best_.has_value() && best_->written()) {
+        throw Error(error.code(), error.what(),
+                    fmt::format("the same command goes on; the best so far, not verified, is in {}", best_->folder().string()));
+      }
+      throw;
+    }
+  }
+
+ private:
+  report::Report run_to_the_end() {
+    out_.refuse_input(options_.subject.model);
     read_subject();
     propose_candidates();
     measure_candidates();
@@ -70,21 +84,15 @@ class Flow {
     write_choice();
     verify_written_file();
     answers_.forget();
+    best_->forget();
     out_.commit({"model.onnx", "model.onnx.data", "model.recipe.toml", "report.json", "report.html"});
     return std::move(report_);
   }
 
- private:
   // 1. The model, how to feed it, and data in three disjoint parts.
   void read_subject() {
-    SubjectOptions subject;
-    subject.model = options_.model;
-    subject.data = options_.data;
-    subject.recipe = options_.recipe;
-    subject.seed = options_.seed;
-    subject.workers = options_.workers;
-    subject_ = load_subject(subject, host_);
-    workers_ = options_.workers > 0 ? options_.workers : data::default_workers();
+    subject_ = load_subject(options_.subject, host_);
+    workers_ = subject_.workers;
     fill_header(report_, options_, subject_);
     if (!subject_.random_data && !subject_.split.sufficient) {
       report_.notes.push_back("insufficient data: " + subject_.split.reason +
@@ -92,7 +100,7 @@ class Flow {
     }
   }
 
-  [[nodiscard]] bool may_lose() const { return !subject_.random_data || options_.random_data; }
+  [[nodiscard]] bool may_lose() const { return !subject_.random_data || options_.subject.random_data; }
 
   // 2. The original as it is, in each precision, and the same after the rewrites.
   void propose_candidates() {
@@ -121,7 +129,7 @@ class Flow {
       throw Error(
           ErrorCode::kEngineFailed,
           fmt::format("the original does not run in {}: {}", options_.engine, candidates_.front().failure),
-          fmt::format("tempera inspect {}", options_.model.string()));
+          fmt::format("tempera inspect {}", options_.subject.model.string()));
     }
   }
 
@@ -174,6 +182,10 @@ class Flow {
     time_candidates(worth_timing(running), subject_, search_samples(), timing_options(0.4), host_);
     chosen_ = choose(candidates_);
     note_short_timing(candidates_.front().timing);
+    best_.emplace(out_.work() / "best", subject_.recipe, options_.engine);
+    if (chosen_ != 0) {
+      best_->offer(candidates_[chosen_], candidates_[chosen_].timing.latency.median_ms);
+    }
   }
 
   // The original, and what runs and was not dropped.
@@ -336,6 +348,7 @@ class Flow {
       host_.log.info(fmt::format("{} measurements of an interrupted run are used again", answers_.size()));
     }
     search.answers = &answers_;
+    search.best = &*best_;
     for (const std::vector<const Candidate*>& bases : bases_of_search()) {
       search.max_seconds = seconds_left() - verification_seconds();
       if (search.max_seconds <= 0) {
@@ -373,7 +386,7 @@ class Flow {
     const Candidate& original = candidates_.front();
     const double run = original.timing.latency.median_ms / 1e3;
     const double timing = std::min(timing_options(0.7).max_seconds, 7.0 * static_cast<double>(options_.pairs) * run);
-    constexpr double kLoads = 16.0;  // to run, to profile, to measure memory, written and original; quantised models load slower
+    constexpr double kLoads = 20.0;  // to run, to profile, to measure memory, written and original; quantised models load slower
     return timing + 2.0 * run * static_cast<double>(subject_.split.verify.size()) + kLoads * original.load_ms / 1e3;
   }
 
@@ -450,30 +463,28 @@ class Flow {
     const Candidate& candidate = candidates_[chosen_];
     out_.restart();  // the set of a candidate that failed verification goes
     if (candidate.rewritten) {
-      onnx::write_model(*candidate.model, out_.staging() / "model.onnx");
+      graph::Model written = *candidate.model;
+      add_to_history(written, "optimize: " + candidate.name);
+      onnx::write_model(written, out_.staging() / "model.onnx");
     } else {
       copy_original();
     }
-    data::Recipe recipe = subject_.recipe;
-    recipe.deploy.engine = options_.engine;
-    recipe.deploy.device = options_.device;
-    recipe.deploy.precision = std::string(engine::to_string(candidate.options.precision));
-    recipe.deploy.threads = candidate.options.threads;
-    data::write_recipe(out_.staging() / "model.recipe.toml", recipe);
+    data::write_recipe(out_.staging() / "model.recipe.toml",
+                       deploy_recipe(subject_.recipe, options_.engine, candidate.options));
   }
 
   // Byte for byte; external data is gathered into one file, since its own names may collide with ours.
   void copy_original() {
-    if (fs::file_size(options_.model) == 0 || has_external_data()) {
-      onnx::write_model(onnx::read_model(options_.model), out_.staging() / "model.onnx");
+    if (fs::file_size(options_.subject.model) == 0 || has_external_data()) {
+      onnx::write_model(onnx::read_model(options_.subject.model), out_.staging() / "model.onnx");
       return;
     }
-    write_file(out_.staging() / "model.onnx", map_file(options_.model).bytes());
+    write_file(out_.staging() / "model.onnx", map_file(options_.subject.model).bytes());
   }
 
   [[nodiscard]] bool has_external_data() const {
     return graph::weight_size(subject_.model.graph).bytes >
-           static_cast<std::int64_t>(fs::file_size(options_.model));
+           static_cast<std::int64_t>(fs::file_size(options_.subject.model));
   }
 
   // 7. What was written is loaded afresh and measured, with the options it ships with, on data neither the
@@ -547,6 +558,7 @@ class Flow {
   std::vector<data::Sample> search_samples_;
   std::unique_ptr<engine::Session> reference_;
   Answers answers_;
+  std::optional<BestSoFar> best_;
   bool engine_is_wrong_ = false;  ///< about the original at f32
   std::size_t chosen_ = 0;
   report::Report report_;

@@ -11,16 +11,14 @@
 #include "tempera/base/host.h"
 #include "tempera/compress/calibrate/calibrate.h"
 #include "tempera/engine/engine.h"
+#include "tempera/optimize/subject.h"
 #include "tempera/quality/loss_budget.h"
 #include "tempera/report/report.h"
 
 namespace tempera::optimize {
 
 struct OptimizeOptions {
-  std::filesystem::path model;
-  std::vector<std::filesystem::path> data;  ///< empty: only lossless rewrites and timing
-  bool random_data = false;      ///< allow lossy precisions on made-up data; the report says UNVERIFIED
-  std::filesystem::path recipe;  ///< empty: the model's sidecar, else a guess
+  SubjectOptions subject;  ///< without data, and made-up ones not asked for: only lossless rewrites and timing
   std::filesystem::path out;
   bool force = false;  ///< write into a folder that holds other files
   std::string engine = "openvino";
@@ -38,8 +36,6 @@ struct OptimizeOptions {
   compress::RangeMethod range_method = compress::RangeMethod::kAuto;  ///< of calibration
   double total_seconds = 600.0;  ///< of everything: the search for number formats ends early enough to verify
   bool try_reverting = true;   ///< time the result without each pass and drop those that slow it down
-  std::uint64_t seed = 0;
-  int workers = 0;
   bool strict = false;
   bool allow_non_finite = false;  ///< the original's outputs may hold NaN or infinity
   std::filesystem::path cache_dir;

@@ -12,7 +12,6 @@
 #include "tempera/base/file.h"
 #include "tempera/base/output_folder.h"
 #include "tempera/compress/prune/repair.h"
-#include "tempera/data/prefetch.h"
 #include "tempera/engine/engines.h"
 #include "tempera/engine/torch/torch_engine.h"
 #include "tempera/onnx/infer.h"
@@ -23,6 +22,7 @@
 #include "tempera/ops/flops.h"
 #include "tempera/optimize/candidate.h"
 #include "tempera/optimize/fill_report.h"
+#include "tempera/optimize/history.h"
 #include "tempera/optimize/losses.h"
 #include "tempera/optimize/reference.h"
 #include "tempera/optimize/pictures.h"
@@ -69,7 +69,7 @@ class Flow {
         engine_(engine::make_engine(common_.engine)) {}
 
   report::Report run() {
-    out_.refuse_input(common_.model);
+    out_.refuse_input(common_.subject.model);
     read_subject();
     options_.structured ? remove_channels() : set_zeros();
     write_result();
@@ -81,18 +81,12 @@ class Flow {
 
  private:
   void read_subject() {
-    if (common_.data.empty() && !common_.random_data) {
+    if (common_.subject.data.empty() && !common_.subject.random_data) {
       throw Error(ErrorCode::kInvalidArgument,
                   "pruning loses quality, and without data nothing tells how much",
                   "give --data DIR, or --data random (the report then says UNVERIFIED)");
     }
-    SubjectOptions subject;
-    subject.model = common_.model;
-    subject.data = common_.data;
-    subject.recipe = common_.recipe;
-    subject.seed = common_.seed;
-    subject.workers = common_.workers;
-    subject_ = load_subject(subject, host_);
+    subject_ = load_subject(common_.subject, host_);
     fill_header(report_, common_, subject_);
     if (!subject_.random_data && !subject_.split.sufficient) {
       report_.notes.push_back("insufficient data: " + subject_.split.reason +
@@ -136,7 +130,7 @@ class Flow {
       return arrange_inputs(samples[sample], subject_.model.graph, names);
     };
     compress::RepairOptions fitting;
-    fitting.seed = common_.seed;
+    fitting.seed = common_.subject.seed;
     fitting.compile = compile_options(engine::Precision::kFloat32);
     report::PassRecord record;
     record.name = "fit anew";
@@ -231,15 +225,20 @@ class Flow {
 
   // 2. Checked by the ONNX project's checker, then staged; nothing is visible yet.
   void write_result() {
+    add_to_history(result_, "prune: " + step());
     onnx::check_model(result_);
     out_.restart();
     onnx::write_model(result_, out_.staging() / "model.onnx");
-    data::Recipe recipe = subject_.recipe;
-    recipe.deploy.engine = common_.engine;
-    recipe.deploy.device = common_.device;
-    recipe.deploy.precision = std::string(engine::to_string(precision()));
-    recipe.deploy.threads = compile_options(precision()).threads;
-    data::write_recipe(out_.staging() / "model.recipe.toml", recipe);
+    data::write_recipe(out_.staging() / "model.recipe.toml",
+                       deploy_recipe(subject_.recipe, common_.engine, compile_options(precision())));
+  }
+
+  [[nodiscard]] std::string step() const {
+    const auto amount = [&](const char* setting) {
+      const auto found = report_.settings.find(setting);
+      return found == report_.settings.end() ? std::string() : fmt::format(", {} {}", setting, found->second);
+    };
+    return report_.settings.at("method") + amount("pruning ratio") + amount("sparsity") + (options_.repair ? ", fitted anew" : "");
   }
 
   [[nodiscard]] engine::Precision precision() const {
@@ -274,7 +273,7 @@ class Flow {
                                                           common_.engine, candidate->failure));
       }
     }
-    const int workers = common_.workers > 0 ? common_.workers : data::default_workers();
+    const int workers = subject_.workers;
     open_reference(workers);
     const auto losses =
         measure_losses(subject_, *reference_,

@@ -35,7 +35,7 @@ double seconds_an_element(const graph::Graph& graph, const compress::Layer& laye
 
 QuantizeForecast forecast_quantize(const QuantizeModelOptions& options, const Host& host) {
   host.progress.begin("reading the model", 0);
-  graph::Model model = onnx::read_model(options.model);
+  graph::Model model = onnx::read_model(options.subject.model);
   onnx::infer_types(model);
   const std::vector<compress::Layer> layers = compress::find_layers(model.graph);
   const compress::QuantizationPlan plan = plan_layers(model.graph, layers, options).formats;

@@ -12,12 +12,12 @@
 #include "tempera/base/output_folder.h"
 #include "tempera/compress/quantize/layers.h"
 #include "tempera/compress/quantize/refine.h"
-#include "tempera/data/prefetch.h"
 #include "tempera/engine/engines.h"
 #include "tempera/onnx/read.h"
 #include "tempera/onnx/write.h"
 #include "tempera/optimize/candidate.h"
 #include "tempera/optimize/fill_report.h"
+#include "tempera/optimize/history.h"
 #include "tempera/optimize/losses.h"
 #include "tempera/optimize/pictures.h"
 #include "tempera/optimize/quantize_plan.h"
@@ -52,9 +52,8 @@ std::string format_name(const QuantizeModelOptions& options) {
 // The header and the rows of a report are those of `optimize`.
 OptimizeOptions report_options(const QuantizeModelOptions& options) {
   OptimizeOptions made;
-  made.model = options.model;
-  made.data = options.data;
-  made.random_data = true;
+  made.subject = options.subject;
+  made.subject.random_data = true;
   made.out = options.out;
   made.engine = options.engine;
   made.device = options.device;
@@ -62,7 +61,6 @@ OptimizeOptions report_options(const QuantizeModelOptions& options) {
   made.threads = options.threads;
   made.budget = options.budget.value_or(quality::LossBudget{});
   made.pairs = options.pairs;
-  made.seed = options.seed;
   made.command = options.command;
   made.versions = options.versions;
   return made;
@@ -74,7 +72,7 @@ class Flow {
       : options_(options), host_(host), out_(options.out, options.force), engine_(engine::make_engine(options.engine)) {}
 
   report::Report run() {
-    out_.refuse_input(options_.model);
+    out_.refuse_input(options_.subject.model);
     read_subject();
     engine::CompileOptions exact = compile_;
     exact.precision = Precision::kFloat32;
@@ -91,14 +89,8 @@ class Flow {
 
  private:
   void read_subject() {
-    SubjectOptions subject;
-    subject.model = options_.model;
-    subject.data = options_.data;
-    subject.recipe = options_.recipe;
-    subject.seed = options_.seed;
-    subject.workers = options_.workers;
-    subject_ = load_subject(subject, host_);
-    workers_ = options_.workers > 0 ? options_.workers : data::default_workers();
+    subject_ = load_subject(options_.subject, host_);
+    workers_ = subject_.workers;
     compile_.device = options_.device;
     compile_.precision = options_.precision.value_or(
         engine::precision_from_string(subject_.recipe.deploy.precision).value_or(Precision::kFloat32));
@@ -137,13 +129,9 @@ class Flow {
       report_.notes.push_back(fmt::format("the file's opset rose from {} to {}, which the format needs",
                                           subject_.model.opset(), quantized.model.opset()));
     }
+    add_to_history(quantized.model, "quantize: " + format_name(options_));
     onnx::write_model(quantized.model, out_.staging() / "model.onnx");
-    data::Recipe recipe = subject_.recipe;
-    recipe.deploy.engine = options_.engine;
-    recipe.deploy.device = options_.device;
-    recipe.deploy.precision = std::string(engine::to_string(compile_.precision));
-    recipe.deploy.threads = compile_.threads;
-    data::write_recipe(out_.staging() / "model.recipe.toml", recipe);
+    data::write_recipe(out_.staging() / "model.recipe.toml", deploy_recipe(subject_.recipe, options_.engine, compile_));
   }
 
   // Weights and activations: refinements are judged on the search part, in the engine and precision that will run.
@@ -190,7 +178,7 @@ class Flow {
       if (candidate->session == nullptr) {
         throw Error(ErrorCode::kEngineFailed,
                     fmt::format("{} does not run in {}: {}", candidate->name, options_.engine, candidate->failure),
-                    fmt::format("tempera inspect {}", options_.model.string()));
+                    fmt::format("tempera inspect {}", options_.subject.model.string()));
       }
     }
     const std::vector<Contender> contenders = {{original_.name, original_.session.get()},
@@ -223,7 +211,7 @@ class Flow {
       return;
     }
     host_.progress.begin("measuring memory", 0);
-    before_ = options_.probe_memory(options_.model, compile_);
+    before_ = options_.probe_memory(options_.subject.model, compile_);
     after_ = options_.probe_memory(out_.staging() / "model.onnx", compile_);
     std::int64_t saved_on_disk = 0;
     for (const report::LayerRecord& layer : report_.layers) {

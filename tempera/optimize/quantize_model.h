@@ -12,6 +12,7 @@
 #include "tempera/compress/calibrate/calibrate.h"
 #include "tempera/compress/quantize/quantize.h"
 #include "tempera/engine/engine.h"
+#include "tempera/optimize/subject.h"
 #include "tempera/quality/loss_budget.h"
 #include "tempera/report/report.h"
 
@@ -31,9 +32,7 @@ enum class Rounding : std::uint8_t {
 };
 
 struct QuantizeModelOptions {
-  std::filesystem::path model;
-  std::vector<std::filesystem::path> data;  ///< empty: losses are measured on made-up inputs and marked UNVERIFIED
-  std::filesystem::path recipe;             ///< empty: the model's sidecar, else a guess
+  SubjectOptions subject;  ///< without data, losses are measured on made-up inputs and marked UNVERIFIED
   std::filesystem::path out;
   bool force = false;
   std::string engine = "openvino";
@@ -52,8 +51,6 @@ struct QuantizeModelOptions {
   std::optional<quality::LossBudget> budget;  ///< absent: any loss is accepted
   std::int64_t pairs = 30;      ///< of interleaved timing
   double max_seconds = 120.0;   ///< of timing
-  std::uint64_t seed = 0;
-  int workers = 0;
   /// Absent: memory is not measured.
   std::function<MemoryUse(const std::filesystem::path& model, const engine::CompileOptions&)> probe_memory;
   std::string command;  ///< as typed, for the report

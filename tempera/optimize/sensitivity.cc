@@ -9,7 +9,6 @@
 #include "tempera/base/error.h"
 #include "tempera/base/hash.h"
 #include "tempera/compress/quantize/layers.h"
-#include "tempera/data/prefetch.h"
 #include "tempera/engine/engines.h"
 #include "tempera/optimize/candidate.h"
 #include "tempera/optimize/fill_report.h"
@@ -35,14 +34,8 @@ constexpr WeightFormat kStored[] = {WeightFormat::kFloat16, WeightFormat::kBfloa
 class Meter {
  public:
   Meter(const SensitivityOptions& options, const Host& host) : options_(options), host_(host) {
-    SubjectOptions subject;
-    subject.model = options.model;
-    subject.data = options.data;
-    subject.recipe = options.recipe;
-    subject.seed = options.seed;
-    subject.workers = options.workers;
-    subject_ = load_subject(subject, host);
-    workers_ = options.workers > 0 ? options.workers : data::default_workers();
+    subject_ = load_subject(options.subject, host);
+    workers_ = subject_.workers;
     engine_ = engine::make_engine(options.engine);
     compile_ = options.compile;
     compile_.input_shapes = subject_.input_shapes;
@@ -110,9 +103,9 @@ class Meter {
   void fill_header() {
     report_.command = options_.command;
     report_.created = now_utc();
-    report_.model = fingerprint(options_.model);
+    report_.model = fingerprint(options_.subject.model);
     report_.data.sha256 = to_hex(subject_.dataset->hash());
-    for (const std::filesystem::path& path : options_.data) {
+    for (const std::filesystem::path& path : options_.subject.data) {
       report_.data.path += (report_.data.path.empty() ? "" : " ") + path.string();
     }
     report_.random_data = subject_.random_data;
@@ -186,7 +179,7 @@ report::SensitivityReport measure_sensitivity(const SensitivityOptions& options,
   try {
     return Meter(options, host).run();
   } catch (Error& error) {
-    error.in(fmt::format("model {}", options.model.string()));
+    error.in(fmt::format("model {}", options.subject.model.string()));
     throw;
   }
 }

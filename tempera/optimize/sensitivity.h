@@ -11,23 +11,19 @@
 #include "tempera/compress/calibrate/calibrate.h"
 #include "tempera/compress/quantize/quantize.h"
 #include "tempera/engine/engine.h"
+#include "tempera/optimize/subject.h"
 #include "tempera/report/sensitivity_report.h"
 
 namespace tempera::optimize {
 
 struct SensitivityOptions {
-  std::filesystem::path model;
-  std::vector<std::filesystem::path> data;
-  bool random_data = false;
-  std::filesystem::path recipe;  ///< empty: the model's sidecar, else a guess
+  SubjectOptions subject;
   std::vector<std::string> formats = {"int8", "int4-weights"};  ///< see layer_format_from_string()
   std::size_t samples = 64;      ///< of the search part at most
   std::string engine = "openvino";
   engine::CompileOptions compile;  ///< precision of all that stays in float
   compress::QuantizeOptions quantize;
   compress::RangeMethod range_method = compress::RangeMethod::kAuto;
-  std::uint64_t seed = 0;
-  int workers = 0;
   std::filesystem::path cache_dir;
   std::string command;
 };

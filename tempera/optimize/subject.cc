@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
+#include "tempera/data/prefetch.h"
 #include "tempera/onnx/infer.h"
 #include "tempera/onnx/read.h"
 #include "tempera/quality/metrics.h"
@@ -37,6 +38,7 @@ std::map<std::string, graph::Dims> common_shapes(const Subject& subject) {
 Subject load_subject(const SubjectOptions& options, const Host& host) {
   Subject subject;
   subject.path = options.model;
+  subject.workers = options.workers > 0 ? options.workers : data::default_workers();
   host.progress.begin("reading the model", 0);
   subject.model = onnx::read_model(options.model);
   try {
@@ -69,6 +71,16 @@ Subject load_subject(const SubjectOptions& options, const Host& host) {
   }
   host.progress.end();
   return subject;
+}
+
+void set_data(SubjectOptions& options, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "random") {
+      options.random_data = true;
+    } else {
+      options.data.emplace_back(word);
+    }
+  }
 }
 
 bool thin_out(std::vector<std::size_t>& part, std::size_t most) {

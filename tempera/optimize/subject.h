@@ -29,16 +29,21 @@ struct Subject {
   /// Shapes to compile for: the recipe's, else those that all samples share (the file then stays dynamic);
   /// else empty.
   std::map<std::string, graph::Dims> input_shapes;
+  int workers = 1;  ///< threads that read data
 };
 
 struct SubjectOptions {
   std::filesystem::path model;
-  std::vector<std::filesystem::path> data;  ///< files and folders; empty: seeded random inputs
+  std::vector<std::filesystem::path> data;  ///< files and folders; empty: seeded made-up inputs
+  bool random_data = false;      ///< made-up inputs were asked for: what they show is claimed, marked UNVERIFIED
   std::filesystem::path recipe;             ///< empty: the sidecar, else a guess
   std::uint64_t seed = 0;
   int workers = 0;  ///< 0: min(8, cores)
   std::int64_t random_samples = data::DatasetOptions().random_samples;  ///< when no input comes from a file
 };
+
+/// Takes files and folders, or the word "random", which asks for made-up inputs.
+void set_data(SubjectOptions& options, const std::vector<std::string>& words);
 
 /// Keeps `most` samples of a part at even distances. \return whether any went
 bool thin_out(std::vector<std::size_t>& part, std::size_t most);

@@ -162,7 +162,7 @@ class WeightStorer {
 
   // Second moments of the layers' inputs, from the interpreter, which shows inner values as they are made.
   [[nodiscard]] compress::Hessians collect_hessians() const {
-    compress::HessianCollector collector(subject_.model.graph, planned_, kVectorsASample, options_.seed);
+    compress::HessianCollector collector(subject_.model.graph, planned_, kVectorsASample, options_.subject.seed);
     const std::unique_ptr<engine::TorchSession> session = engine::make_torch_engine()->compile_torch(subject_.model, exact_);
     session->set_observer([&](std::string_view name, const graph::Tensor& tensor) { collector.add(name, tensor); });
     const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.calibrate, kHessianSamples);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tempera/report/html_text.h"
 #include "tempera/report/report.h"
@@ -267,6 +268,9 @@ std::string facts(const std::string& title, const std::map<std::string, std::str
 
 std::string to_html(const Report& report) {
   std::string out = fmt::format("<p class=lead>{}</p>\n", escape(report.summary));
+  if (report.history.size() > 1) {
+    out += fmt::format("<p class=soft>Steps: {}</p>\n", escape(fmt::format("{}", fmt::join(report.history, "; then "))));
+  }
   for (const std::string& note : report.notes) {
     out += fmt::format("<div class=note>{}</div>\n", escape(note));
   }

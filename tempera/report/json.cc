@@ -143,6 +143,7 @@ std::string to_json(const Report& r) {
                      {"samples", r.samples},
                      {"changed", r.changed},
                      {"verified", r.verified},
+                     {"history", r.history},
                      {"summary", r.summary},
                      {"candidates", list_of(r.candidates)},
                      {"figures", list_of(r.figures)},

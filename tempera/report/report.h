@@ -158,6 +158,7 @@ struct Report {
   std::map<std::string, std::int64_t> samples;  ///< "calibrate", "search", "verify"
   bool changed = false;
   bool verified = false;              ///< losses below were measured on held-out data with the written file
+  std::vector<std::string> history;   ///< what was done to the result, oldest first: steps of earlier runs, then this one's
   std::string summary;                ///< one sentence: what was gained, or why the original stayed
   std::vector<Candidate> candidates;  ///< the first is the baseline
   std::vector<Figure> figures;

@@ -81,6 +81,16 @@ TEST(ReportTest, AConstantOutputIsDrawnToo) {
   EXPECT_NE(to_html(report).find("class=dot"), std::string::npos);
 }
 
+TEST(ReportTest, StepsAreToldInTheirOrderWhereThereAreSeveral) {
+  Report report = sample();
+  report.history = {"prune: channels"};
+  EXPECT_EQ(to_table(report, false).find("steps:"), std::string::npos);
+  report.history.emplace_back("quantize: int8 x int8");
+  EXPECT_NE(to_table(report, false).find("steps: prune: channels; then quantize: int8 x int8\n"), std::string::npos);
+  EXPECT_NE(to_html(report).find("prune: channels; then quantize: int8 x int8"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(to_json(report)).at("history").size(), 2U);
+}
+
 TEST(ReportTest, FiguresStandSideBySide) {
   Report report = sample();
   report.figures = {{"parameters", "", 35.7e6, 912}, {"weights", "bytes", 1000, 999}, {"work", "FLOP", 2.5e9, 40}};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tempera/report/report.h"
 
@@ -118,6 +119,9 @@ std::string to_table(const Report& report, bool color) {
   std::string out = paint("1", report.summary) + "\n\n" + layout(rows);
   for (const Candidate& c : report.candidates) {
     out += c.verdict.empty() ? "" : fmt::format("  {}: {}\n", c.name, c.verdict);
+  }
+  if (report.history.size() > 1) {
+    out += fmt::format("steps: {}\n", fmt::join(report.history, "; then "));
   }
   for (const Figure& figure : report.figures) {
     out += fmt::format("{}: {} -> {}\n", figure.name, human_figure(figure.before, figure.unit),

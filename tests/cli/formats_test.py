@@ -2,9 +2,13 @@
 
 import json
 import math
+import signal
+import subprocess
 import unittest
 
-from program import MODELS, PHOTOS, Case, run
+import onnx
+
+from program import MODELS, PHOTOS, PROGRAM, Case, run
 
 MODEL = MODELS / "esrgan" / "esrgan_slim_x4.onnx"
 
@@ -35,6 +39,23 @@ class Formats(Case):
         report, _ = self.optimize("--max-loss", "0.0001%")
         self.assertFalse(any(trial["chosen"] and not trial["within"] for trial in report["trials"]))
         self.assertFalse(report["changed"])
+
+    def test_an_interrupted_search_leaves_the_best_so_far(self):
+        out = self.folder / "out"
+        process = subprocess.Popen(
+            [PROGRAM, "optimize", MODEL, "--data", PHOTOS, "-o", out, "--pairs", "30", "--keep-all-passes", "-v"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if "int8 wherever it can be" in line:  # the first mix was measured, the float candidates before it
+                break
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, 130, stderr)
+        self.assertFalse((out / "model.onnx").exists())
+        best = out / ".work" / "best"
+        self.assertIn(f"not verified, is in {best}", stderr)
+        onnx.checker.check_model(best / "model.onnx")
+        self.assertIn("precision", (best / "model.recipe.toml").read_text())
 
     def test_float_only_searches_nothing(self):
         report, _ = self.optimize("--float-only")

@@ -84,6 +84,17 @@ class Prune(Case):
         self.assertTrue(report["verified"])
         self.assertEqual(len(report["candidates"]), 2)
 
+    def test_quantised_after_pruning_tells_the_order(self):
+        self.prune("--method", "channels", "--pruning-ratio", "0.5")
+        small, smaller = self.folder / "out", self.folder / "smaller"
+        process = run("quantize", small / "model.onnx", "--scheme", "int8", "--data", self.data, "-o", smaller, "--quiet", "--pairs", "5")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        report = json.loads((smaller / "report.json").read_text())
+        self.assertEqual(report["history"], ["prune: channels, pruning ratio 0.5", "quantize: int8 x int8"])
+        self.assertIn("steps: prune: channels, pruning ratio 0.5; then quantize: int8 x int8", process.stdout)
+        self.assertTrue(all(layer["format"] == "int8 x int8" for layer in report["layers"]), report["layers"])
+        onnx.checker.check_model(onnx.load(smaller / "model.onnx"), full_check=True)
+
     def test_fitting_anew_loses_less(self):
         _, plain = self.prune("--method", "channels", "--pruning-ratio", "0.25")
         _, fitted = self.prune("--method", "channels", "--pruning-ratio", "0.25", "--repair")
