@@ -14,8 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kSamples = 4;  // a layer's loss is compared with other layers' only
-
 }  // namespace
 
 RankedLayers LayerRanking::rank(const Mix& mix, double seconds) {
@@ -72,7 +70,7 @@ std::optional<double> LayerRanking::loss_alone(const std::string& layer, const c
   if (!alone.has_value()) {
     return std::nullopt;
   }
-  const double loss = worst_relative_l2(meter_.measure(*alone->candidate.session, kSamples, host_));
+  const double loss = worst_relative_l2(meter_.measure(*alone->candidate.session, kSamplesToRank, host_));
   if (answers_ != nullptr && std::isfinite(loss)) {
     answers_->add(question, {loss});
   }

@@ -14,6 +14,9 @@ namespace tempera::optimize {
 /// Share of the loss budget that a search may use: the verification part is other data.
 inline constexpr double kRoomToVerify = 0.9;
 
+/// Samples on which the loss of one changed layer is measured: it is compared with other layers' only.
+inline constexpr std::size_t kSamplesToRank = 4;
+
 /// Bytes of samples and reference outputs that a LossMeter of a search holds.
 inline constexpr std::size_t kHeldBytes = std::size_t{512} << 20;
 

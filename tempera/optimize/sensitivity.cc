@@ -13,6 +13,7 @@
 #include "tempera/optimize/candidate.h"
 #include "tempera/optimize/fill_report.h"
 #include "tempera/optimize/losses.h"
+#include "tempera/optimize/reference.h"
 #include "tempera/optimize/subject.h"
 
 namespace tempera::optimize {
@@ -70,10 +71,13 @@ class Meter {
     engine::CompileOptions exact = compile_;
     exact.precision = engine::Precision::kFloat32;
     exact.exact = true;
-    reference_ = engine_->compile(subject_.model, exact);
+    reference_ = optimize::open_reference(subject_, *engine_, options_.engine, exact, workers_, host_);
+    for (const std::string& note : reference_.notes) {
+      host_.log.warning(note);
+    }
     std::vector<std::size_t> indices = subject_.split.search;
     indices.resize(std::min(indices.size(), options_.samples));
-    losses_.emplace(subject_, *reference_, indices, kHeldBytes, workers_, host_);
+    losses_.emplace(subject_, *reference_.session, indices, kHeldBytes, workers_, host_);
   }
 
   void calibrate(const std::vector<Layer>& layers) {
@@ -146,7 +150,7 @@ class Meter {
   int workers_ = 1;
   std::unique_ptr<engine::Engine> engine_;
   engine::CompileOptions compile_;
-  std::unique_ptr<engine::Session> reference_;
+  Reference reference_;
   std::optional<LossMeter> losses_;
   compress::Calibration calibration_;
   report::SensitivityReport report_;

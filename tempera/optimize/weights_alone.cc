@@ -21,7 +21,6 @@ namespace tempera::optimize {
 namespace {
 
 constexpr std::size_t kLossSamples = 64;   // of the search part, to judge a model
-constexpr std::size_t kSamplesToRank = 4;  // of one layer alone: its loss is compared with other layers' only
 // 16,384 vectors: eight times the largest factorised block; from few samples codes fit those alone.
 constexpr std::size_t kHessianSamples = 64;
 constexpr std::int64_t kVectorsASample = 256;
