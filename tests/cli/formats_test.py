@@ -17,7 +17,8 @@ class Formats(Case):
     def optimize(self, *more):
         out = self.folder / "out"
         # Few pairs: nothing counts as faster, and the search is over soon.
-        process = run("optimize", MODEL, "--data", PHOTOS, "-o", out, "--pairs", "5", "--keep-all-passes", "--quiet", *more)
+        process = run("optimize", MODEL, "--data", PHOTOS, "-o", out, "--pairs", "5", "--keep-all-passes", "--time", "150s",
+                      "--quiet", *more)
         self.assertEqual(process.returncode, 0, process.stderr)
         return json.loads((out / "report.json").read_text()), (out / "report.html").read_text()
 
