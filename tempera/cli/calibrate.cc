@@ -44,10 +44,7 @@ std::vector<std::size_t> chosen_samples(const CalibrateArguments& arguments, con
     return compress::stratified_samples(*subject.dataset, subject.model.graph, indices, timestep, taken,
                                         arguments.shared->seed, host);
   }
-  for (std::size_t i = 0; i < taken; ++i) {
-    indices[i] = i * count / taken;
-  }
-  indices.resize(taken);
+  (void)optimize::thin_out(indices, taken);
   return indices;
 }
 

@@ -92,7 +92,6 @@ class Flow {
   // 1. The model, how to feed it, and data in three disjoint parts.
   void read_subject() {
     subject_ = load_subject(options_.subject, host_);
-    workers_ = subject_.workers;
     fill_header(report_, options_, subject_);
     if (!subject_.random_data && !subject_.split.sufficient) {
       report_.notes.push_back("insufficient data: " + subject_.split.reason +
@@ -174,7 +173,7 @@ class Flow {
       contenders.push_back({candidate->name, candidate->session.get()});
     }
     const auto losses =
-        measure_losses(subject_, *reference_, contenders, subject_.split.search, workers_, host_);
+        measure_losses(subject_, *reference_, contenders, subject_.split.search, subject_.workers, host_);
     for (std::size_t i = 0; i < running.size(); ++i) {
       running[i]->losses = losses[i];
       running[i]->verdict = quality::judge(options_.budget, losses[i]);
@@ -263,7 +262,7 @@ class Flow {
   void open_reference() {
     engine::CompileOptions exact = compile_options(Precision::kFloat32);
     exact.exact = true;
-    Reference reference = optimize::open_reference(subject_, *engine_, options_.engine, exact, workers_, host_);
+    Reference reference = optimize::open_reference(subject_, *engine_, options_.engine, exact, subject_.workers, host_);
     reference_ = std::move(reference.session);
     engine_is_wrong_ = reference.engine_is_wrong;
     if (!options_.allow_non_finite && !engine_is_wrong_) {
@@ -310,7 +309,7 @@ class Flow {
   void measure_again(std::size_t which) {
     Candidate& candidate = candidates_[which];
     candidate.losses = measure_losses(subject_, *reference_, {{candidate.name, candidate.session.get()}},
-                                      subject_.split.search, workers_, host_)
+                                      subject_.split.search, subject_.workers, host_)
                            .front();
     candidate.verdict = quality::judge(options_.budget, candidate.losses);
     std::vector<Candidate*> timed = {&candidates_.front(), &candidate};
@@ -336,7 +335,7 @@ class Flow {
     search.run_seconds = candidates_.front().timing.latency.median_ms / 1e3;
     search.quantize.seven_bit_weights = !has_integer_dot_product();
     search.calibrate.method = options_.range_method;
-    search.calibrate.workers = workers_;
+    search.calibrate.workers = subject_.workers;
     search.calibrate.cache_dir = options_.cache_dir;
     search.calibrate.compile = compile_options(Precision::kFloat32);
     if (search.quantize.seven_bit_weights) {
@@ -355,7 +354,7 @@ class Flow {
         report_.notes.emplace_back("the time given left none for the search of number formats: raise --time");
         break;
       }
-      FormatSearchResult more = search_formats(bases, *reference_, subject_, *engine_, workers_, search, host_);
+      FormatSearchResult more = search_formats(bases, *reference_, subject_, *engine_, subject_.workers, search, host_);
       report_.notes.insert(report_.notes.end(), more.notes.begin(), more.notes.end());
       report_.trials.insert(report_.trials.end(), more.trials.begin(), more.trials.end());
       report_.layers = std::move(more.layers);
@@ -504,7 +503,7 @@ class Flow {
     }
     std::vector<Contender> contenders = {{shipped.name, shipped.session.get()}};
     shipped.losses =
-        measure_losses(subject_, *reference_, contenders, subject_.split.verify, workers_, host_).front();
+        measure_losses(subject_, *reference_, contenders, subject_.split.verify, subject_.workers, host_).front();
     shipped.verdict = quality::judge(options_.budget, shipped.losses);
     time_against(candidates_.front(), shipped, subject_, samples, timing_options(0.3), host_);
 
@@ -552,7 +551,6 @@ class Flow {
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<engine::Evaluator> evaluator_;
   Subject subject_;
-  int workers_ = 1;
   Rewritten rewritten_;
   std::vector<Candidate> candidates_;
   std::vector<data::Sample> search_samples_;

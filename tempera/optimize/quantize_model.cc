@@ -77,7 +77,7 @@ class Flow {
     engine::CompileOptions exact = compile_;
     exact.precision = Precision::kFloat32;
     exact.exact = true;
-    reference_ = open_reference(subject_, *engine_, options_.engine, exact, workers_, host_);
+    reference_ = open_reference(subject_, *engine_, options_.engine, exact, subject_.workers, host_);
     report_.notes.insert(report_.notes.end(), reference_.notes.begin(), reference_.notes.end());
     write_quantized();
     measure_written_file();
@@ -90,7 +90,6 @@ class Flow {
  private:
   void read_subject() {
     subject_ = load_subject(options_.subject, host_);
-    workers_ = subject_.workers;
     compile_.device = options_.device;
     compile_.precision = options_.precision.value_or(
         engine::precision_from_string(subject_.recipe.deploy.precision).value_or(Precision::kFloat32));
@@ -106,7 +105,7 @@ class Flow {
     compress::Quantized quantized;
     if (options_.format.activations == compress::ActivationFormat::kFloat) {
       StoredWeights stored =
-          store_weights(subject_, *engine_, compile_, *reference_.session, layers, plan.formats, options_, workers_, host_);
+          store_weights(subject_, *engine_, compile_, *reference_.session, layers, plan.formats, options_, host_);
       quantized = std::move(stored.quantized);
       alone = std::move(stored.alone);
       report_.notes.insert(report_.notes.end(), stored.notes.begin(), stored.notes.end());
@@ -138,7 +137,7 @@ class Flow {
   compress::Quantized quantized_with_activations(const compress::QuantizationPlan& plan) {
     compress::RefineOptions settings;
     settings.calibrate.method = options_.calibrate;
-    settings.calibrate.workers = workers_;
+    settings.calibrate.workers = subject_.workers;
     settings.calibrate.compile = compile_;
     settings.calibrate.compile.precision = Precision::kFloat32;
     compress::Refined refined = compress::quantize_refined(
@@ -159,7 +158,9 @@ class Flow {
   double search_loss(const graph::Model& model) {
     const std::unique_ptr<engine::Session> session = engine_->compile(model, compile_);
     const auto losses =
-        measure_losses(subject_, *reference_.session, {{"candidate", session.get()}}, subject_.split.search, workers_, host_).front();
+        measure_losses(subject_, *reference_.session, {{"candidate", session.get()}}, subject_.split.search, subject_.workers,
+                       host_)
+            .front();
     return worst_relative_l2(losses);
   }
 
@@ -184,7 +185,7 @@ class Flow {
     const std::vector<Contender> contenders = {{original_.name, original_.session.get()},
                                                {shipped_.name, shipped_.session.get()}};
     const auto losses =
-        measure_losses(subject_, *reference_.session, contenders, subject_.split.verify, workers_, host_);
+        measure_losses(subject_, *reference_.session, contenders, subject_.split.verify, subject_.workers, host_);
     original_.losses = losses[0];
     shipped_.losses = losses[1];
     judge_loss();
@@ -275,7 +276,6 @@ class Flow {
   std::unique_ptr<engine::Engine> engine_;
   Subject subject_;
   engine::CompileOptions compile_;
-  int workers_ = 1;
   Reference reference_;
   Candidate original_;
   Candidate shipped_;

@@ -36,7 +36,6 @@ class Meter {
  public:
   Meter(const SensitivityOptions& options, const Host& host) : options_(options), host_(host) {
     subject_ = load_subject(options.subject, host);
-    workers_ = subject_.workers;
     engine_ = engine::make_engine(options.engine);
     compile_ = options.compile;
     compile_.input_shapes = subject_.input_shapes;
@@ -71,13 +70,13 @@ class Meter {
     engine::CompileOptions exact = compile_;
     exact.precision = engine::Precision::kFloat32;
     exact.exact = true;
-    reference_ = optimize::open_reference(subject_, *engine_, options_.engine, exact, workers_, host_);
+    reference_ = optimize::open_reference(subject_, *engine_, options_.engine, exact, subject_.workers, host_);
     for (const std::string& note : reference_.notes) {
       host_.log.warning(note);
     }
     std::vector<std::size_t> indices = subject_.split.search;
     indices.resize(std::min(indices.size(), options_.samples));
-    losses_.emplace(subject_, *reference_.session, indices, kHeldBytes, workers_, host_);
+    losses_.emplace(subject_, *reference_.session, indices, kHeldBytes, subject_.workers, host_);
   }
 
   void calibrate(const std::vector<Layer>& layers) {
@@ -95,7 +94,7 @@ class Meter {
     }
     compress::CalibrateOptions calibrate;
     calibrate.method = options_.range_method;
-    calibrate.workers = workers_;
+    calibrate.workers = subject_.workers;
     calibrate.cache_dir = options_.cache_dir;
     calibrate.compile = compile_;
     calibrate.compile.precision = engine::Precision::kFloat32;
@@ -147,7 +146,6 @@ class Meter {
   const SensitivityOptions& options_;
   const Host& host_;
   Subject subject_;
-  int workers_ = 1;
   std::unique_ptr<engine::Engine> engine_;
   engine::CompileOptions compile_;
   Reference reference_;

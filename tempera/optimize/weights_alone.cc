@@ -29,9 +29,9 @@ class WeightStorer {
  public:
   WeightStorer(const Subject& subject, const engine::Engine& engine, const engine::CompileOptions& compile,
                engine::Session& reference, const std::vector<compress::Layer>& layers, const compress::QuantizationPlan& plan,
-               const QuantizeModelOptions& options, int workers, const Host& host)
+               const QuantizeModelOptions& options, const Host& host)
       : subject_(subject), engine_(engine), compile_(compile), plan_(plan), options_(options), host_(host),
-        meter_(subject, reference, judging_samples(subject), kHeldBytes, workers, host) {
+        meter_(subject, reference, judging_samples(subject), kHeldBytes, subject.workers, host) {
     std::copy_if(layers.begin(), layers.end(), std::back_inserter(planned_),
                  [&](const compress::Layer& layer) { return plan.find(layer.name) != plan.end(); });
     exact_ = compile;
@@ -194,9 +194,8 @@ class WeightStorer {
 
 StoredWeights store_weights(const Subject& subject, const engine::Engine& engine, const engine::CompileOptions& compile,
                             engine::Session& reference, const std::vector<compress::Layer>& layers,
-                            const compress::QuantizationPlan& plan, const QuantizeModelOptions& options, int workers,
-                            const Host& host) {
-  return WeightStorer(subject, engine, compile, reference, layers, plan, options, workers, host).run();
+                            const compress::QuantizationPlan& plan, const QuantizeModelOptions& options, const Host& host) {
+  return WeightStorer(subject, engine, compile, reference, layers, plan, options, host).run();
 }
 
 }  // namespace tempera::optimize

@@ -31,6 +31,6 @@ struct StoredWeights {
 [[nodiscard]] StoredWeights store_weights(const Subject& subject, const engine::Engine& engine,
                                           const engine::CompileOptions& compile, engine::Session& reference,
                                           const std::vector<compress::Layer>& layers, const compress::QuantizationPlan& plan,
-                                          const QuantizeModelOptions& options, int workers, const Host& host);
+                                          const QuantizeModelOptions& options, const Host& host);
 
 }  // namespace tempera::optimize
