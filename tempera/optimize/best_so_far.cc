@@ -28,8 +28,13 @@ void BestSoFar::offer(const Candidate& candidate, double latency_ms) {
     throw Error(ErrorCode::kIo, fmt::format("cannot make the folder '{}': {}", fresh.string(), error.message()),
                 "choose a folder that can be written and has room");
   }
-  onnx::write_model(*candidate.model, fresh / "model.onnx");
-  data::write_recipe(fresh / "model.recipe.toml", deploy_recipe(recipe_, engine_, candidate.options));
+  try {
+    onnx::write_model(*candidate.model, fresh / "model.onnx");
+    data::write_recipe(fresh / "model.recipe.toml", deploy_recipe(recipe_, engine_, candidate.options));
+  } catch (...) {
+    fs::remove_all(fresh, error);  // nothing half-written stays
+    throw;
+  }
   fs::remove_all(folder_, error);
   fs::rename(fresh, folder_, error);
   if (error) {

@@ -114,7 +114,6 @@ class Calibrator {
     compile_ = options.compile;
     compile_.exact = true;
     compile_.profile = false;
-    use_sessions(kMostSessions);
   }
 
   /// \param store  where finished groups of tensors and merged samples are kept, if anywhere
