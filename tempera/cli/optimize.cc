@@ -113,7 +113,7 @@ void add_optimize(CLI::App& app) {
   app.add_option("--time", arguments->time, "time for everything, as '90s', '30m' or '2h'; the result is verified within it")
       ->capture_default_str();
   app.add_option("--pairs", arguments->pairs,
-                 "interleaved pairs of timing; fewer than 30 never count as faster")
+                 "interleaved pairs of timing; with fewer than 30 only gains above 1.5 times count")
       ->check(CLI::Range(5, 100000))
       ->capture_default_str();
   app.add_option("--seconds", arguments->seconds, "most time spent on measuring latency")

@@ -155,7 +155,7 @@ void add_prune(CLI::App& app) {
                  "fail with exit code 5, writing nothing, when more is lost: '5%' relative, or '0.2dB'");
   app.add_option("--min", arguments->min, "instead: the least the metric or fidelity must reach, as '35dB'");
   app.add_option("--pairs", arguments->pairs,
-                 "interleaved pairs of timing; fewer than 30 never count as faster")
+                 "interleaved pairs of timing; with fewer than 30 only gains above 1.5 times count")
       ->check(CLI::Range(5, 100000))
       ->capture_default_str();
   app.add_option("--seconds", arguments->seconds, "most time spent on measuring latency")

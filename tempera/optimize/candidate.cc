@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "tempera/base/error.h"
+#include "tempera/engine/measure/memory.h"
 
 namespace tempera::optimize {
 namespace {
@@ -61,7 +62,27 @@ void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& 
     candidate.session.reset();
     candidate.failure = error.what();
   }
+  engine::release_freed_memory();  // compiling takes more than the session keeps
   candidate.load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+void close(Candidate& candidate) {
+  candidate.session.reset();
+  engine::release_freed_memory();
+}
+
+Opened::Opened(Candidate& candidate, const engine::Engine& engine) {
+  if (candidate.session == nullptr) {
+    candidate.session = engine.compile(*candidate.model, candidate.options);
+    engine::release_freed_memory();
+    ours_ = &candidate;
+  }
+}
+
+Opened::~Opened() {
+  if (ours_ != nullptr) {
+    close(*ours_);
+  }
 }
 
 void time_candidates(const std::vector<Candidate*>& candidates, const Subject& subject,
@@ -92,12 +113,31 @@ void time_against(Candidate& baseline, Candidate& contender, const Subject& subj
   baseline.timing = kept;
 }
 
+void time_in_turns(Candidate& baseline, const std::vector<Candidate*>& contenders, const engine::Engine& engine,
+                   const Subject& subject, const std::vector<data::Sample>& samples, engine::TimingOptions options,
+                   const Host& host) {
+  const Opened open_baseline(baseline, engine);
+  if (contenders.empty()) {
+    time_candidates({&baseline}, subject, samples, options, host);
+    return;
+  }
+  options.max_seconds /= static_cast<double>(contenders.size());
+  for (Candidate* contender : contenders) {
+    const Opened open(*contender, engine);
+    if (contender == contenders.front()) {
+      time_candidates({&baseline, contender}, subject, samples, options, host);
+    } else {
+      time_against(baseline, *contender, subject, samples, options, host);
+    }
+  }
+}
+
 std::size_t choose(const std::vector<Candidate>& candidates) {
   constexpr double kAsFast = 0.97;
   // An original that its engine computes wrongly is replaced by anything right, however fast.
   const bool wrong = !candidates.front().verdict.within;
   const auto eligible = [&](const Candidate& c) {
-    return c.session != nullptr && c.dropped.empty() && c.verdict.within && (wrong || c.timing.speedup.faster());
+    return c.failure.empty() && c.dropped.empty() && c.verdict.within && (wrong || c.timing.speedup.faster());
   };
   double fastest = 0.0;
   for (std::size_t i = 1; i < candidates.size(); ++i) {

@@ -20,9 +20,9 @@ struct Candidate {
   engine::CompileOptions options;
   bool rewritten = false;        ///< differs from the original file
   std::int64_t weight_bytes = 0; ///< of all initialisers, as stored
-  std::unique_ptr<engine::Session> session;
+  std::unique_ptr<engine::Session> session;  ///< while it is open; a compiled model holds weights of its own
   double load_ms = 0.0;  ///< to compile and run once
-  std::string failure;   ///< why it cannot run; then session is null
+  std::string failure;   ///< why it cannot run; empty: it ran
   std::string dropped;   ///< why it left the race before everything of it was measured
   engine::Timing timing;
   std::vector<quality::OutputLoss> losses;
@@ -33,6 +33,21 @@ struct Candidate {
 /// cancelling and a fault of ours.
 void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& subject,
              const std::vector<data::Sample>& samples);
+
+/// Gives up the session, if any, and returns its memory to the system.
+void close(Candidate& candidate);
+
+/// Keeps a candidate that ran before open: compiles it unless it is open already, and closes it at the end if it did.
+class Opened {
+ public:
+  Opened(Candidate& candidate, const engine::Engine& engine);
+  ~Opened();
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+
+ private:
+  Candidate* ours_ = nullptr;
+};
 
 /// The recipe of a model that runs in this engine with these options.
 [[nodiscard]] data::Recipe deploy_recipe(data::Recipe recipe, const std::string& engine, const engine::CompileOptions& options);
@@ -47,7 +62,7 @@ void prepare(Candidate& candidate, const engine::Engine& engine, const Subject& 
 /// Input sets that timing cycles through: more than one, and all in memory.
 inline constexpr std::size_t kTimedSamples = 4;
 
-/// Times all candidates that run, interleaved, and fills in their `timing` against the first.
+/// Times all candidates that are open, interleaved, and fills in their `timing` against the first.
 void time_candidates(const std::vector<Candidate*>& candidates, const Subject& subject,
                      const std::vector<data::Sample>& samples, const engine::TimingOptions& options,
                      const Host& host);
@@ -56,6 +71,12 @@ void time_candidates(const std::vector<Candidate*>& candidates, const Subject& s
 void time_against(Candidate& baseline, Candidate& contender, const Subject& subject,
                   const std::vector<data::Sample>& samples, const engine::TimingOptions& options,
                   const Host& host);
+
+/// Times each contender beside the baseline, one after another, so that no more than two are open at a time unless they
+/// were before; fills in the timing of all, the baseline's from the first pair. All share the seconds.
+void time_in_turns(Candidate& baseline, const std::vector<Candidate*>& contenders, const engine::Engine& engine,
+                   const Subject& subject, const std::vector<data::Sample>& samples, engine::TimingOptions options,
+                   const Host& host);
 
 /// The candidate to keep among those that run, were measured in full, are within the budget and are faster than the first
 /// beyond chance: the fastest by its speed-up over the first; of those within 3 % of it, the one with the least bytes of

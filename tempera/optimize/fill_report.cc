@@ -30,9 +30,8 @@ std::string shapes_text(const std::map<std::string, graph::Dims>& shapes) {
 std::string threads_text(int threads) { return threads > 0 ? std::to_string(threads) : "one for each core"; }
 
 // File size of a model as a user counts it: with its weights, wherever they lie.
-std::int64_t bytes_with_weights(const fs::path& path, const graph::Model& model) {
-  const auto file = static_cast<std::int64_t>(fs::file_size(path));
-  return std::max(file, graph::weight_size(model.graph).bytes);
+std::int64_t bytes_with_weights(const fs::path& path, std::int64_t weight_bytes) {
+  return std::max(static_cast<std::int64_t>(fs::file_size(path)), weight_bytes);
 }
 
 report::Latency latency_of(const engine::LatencyStats& stats) {
@@ -85,8 +84,12 @@ std::string verdict_text(const Candidate& candidate, bool baseline, bool chosen)
   if (!candidate.verdict.within) {
     return "over the loss budget: " + candidate.verdict.text;
   }
-  return candidate.timing.speedup.faster() ? "within the budget, but not the fastest"
-                                           : "not faster beyond chance";
+  if (candidate.timing.speedup.faster()) {
+    return "within the budget, but not the fastest";
+  }
+  return candidate.timing.speedup.pairs < engine::kFewestPairsOfALargeGain
+             ? fmt::format("far behind the fastest in {} rounds", candidate.timing.speedup.pairs)
+             : "not faster beyond chance";
 }
 
 report::Candidate record_of(const Candidate& candidate, const OptimizeOptions& options,
@@ -213,9 +216,8 @@ void fill_samples(report::Report& report, const data::Split& split) {
 void fill_results(report::Report& report, const OptimizeOptions& options, const Subject& subject,
                   const engine::Engine& engine, const std::vector<Candidate>& candidates, std::size_t chosen,
                   const Candidate& shipped, const fs::path& written, const Host& host) {
-  report.history = history_of(*shipped.model);
   report.candidates.clear();
-  const std::int64_t before_bytes = bytes_with_weights(options.subject.model, subject.model);
+  const std::int64_t before_bytes = bytes_with_weights(options.subject.model, candidates.front().weight_bytes);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const std::int64_t bytes =
         candidates[i].rewritten ? candidates[i].weight_bytes : before_bytes;
@@ -223,7 +225,7 @@ void fill_results(report::Report& report, const OptimizeOptions& options, const 
                                           verdict_text(candidates[i], i == 0, i == chosen), bytes));
   }
   report.candidates.push_back(record_of(shipped, options, subject.recipe, "verified: " + shipped.verdict.text,
-                                        bytes_with_weights(written, *shipped.model)));
+                                        bytes_with_weights(written, shipped.weight_bytes)));
   report.candidates.back().chosen = true;
   if (options.probe_memory) {
     host.progress.begin("measuring memory", 0);
@@ -234,7 +236,7 @@ void fill_results(report::Report& report, const OptimizeOptions& options, const 
   host.progress.begin("profiling", 0);
   // The same precision on both sides, so that a node's times differ by what the rewrites did to it.
   const auto same_precision = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& c) {
-    return !c.rewritten && c.session != nullptr &&
+    return !c.rewritten && c.failure.empty() &&
            c.options.precision == candidates[chosen].options.precision;
   });
   const Candidate& before = same_precision == candidates.end() ? candidates.front() : *same_precision;

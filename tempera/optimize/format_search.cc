@@ -32,6 +32,7 @@ constexpr double kSameSpeed = 0.97;         // times the speed: what a smaller f
 constexpr double kSameLoss = 1.1;           // times the loss: what a faster style may cost where the budget is missed anyway
 constexpr double kShareOfALoss = 0.02;      // of the time: what measuring one mix's loss may take
 constexpr std::size_t kFewestForALoss = 8;
+constexpr std::size_t kMostForALoss = 64;   // enough to rank layers
 constexpr double kMixesOfARefinement = 4.0; // as many are measured on the way
 constexpr std::int64_t kSmallWeight = 4096; // bytes: below, storing a weight in int8 saves nothing worth a node
 
@@ -379,6 +380,7 @@ class FormatSearch {
     for (std::optional<Mix>* found : {&smaller, &mix, &safer_}) {
       if (found->has_value() && (*found)->candidate.verdict.within) {
         Candidate& candidate = (*found)->candidate;
+        close(candidate);
         const std::string name = name_of(**found);
         bench_.rename_trial(candidate.name, name);
         candidate.name = name;
@@ -456,18 +458,21 @@ class FormatSearch {
 
 }  // namespace
 
-FormatSearchResult search_formats(const std::vector<const Candidate*>& bases, engine::Session& reference,
-                                  const Subject& subject, const engine::Engine& engine, int workers,
-                                  const FormatSearchOptions& options, const Host& host) {
-  const Clock::time_point start = Clock::now();
+std::unique_ptr<const LossMeter> meter_of_search(engine::Session& reference, const Subject& subject, double run_seconds,
+                                                 double max_seconds, const Host& host) {
   std::vector<std::size_t> indices = subject.split.search;
-  const double fitting = kShareOfALoss * options.max_seconds / std::max(options.run_seconds, 1e-9);
-  const std::size_t most = std::max(kFewestForALoss, static_cast<std::size_t>(std::min(fitting, 1e9)));
-  (void)thin_out(indices, std::min(options.loss_samples, most));
-  const LossMeter meter(subject, reference, indices, kHeldBytes, workers, host);
+  const double fitting = std::clamp(kShareOfALoss * max_seconds / std::max(run_seconds, 1e-9), 0.0, 1e9);
+  (void)thin_out(indices, std::min(kMostForALoss, std::max(kFewestForALoss, static_cast<std::size_t>(fitting))));
+  return std::make_unique<const LossMeter>(subject, reference, indices, kHeldBytes, subject.workers, host);
+}
+
+FormatSearchResult search_formats(const std::vector<Candidate*>& bases, const LossMeter& meter, const Subject& subject,
+                                  const engine::Engine& engine, const FormatSearchOptions& options, const Host& host) {
+  const Clock::time_point start = Clock::now();
   std::vector<std::unique_ptr<FormatSearch>> searches;
   FormatSearch* best = nullptr;
-  for (const Candidate* base : bases) {
+  Candidate* best_base = nullptr;
+  for (Candidate* base : bases) {
     // A second base costs as much as the first, which is then still to be refined.
     const double spent = std::chrono::duration<double>(Clock::now() - start).count();
     if (!searches.empty() && 3.0 * spent > options.max_seconds) {
@@ -475,11 +480,14 @@ FormatSearchResult search_formats(const std::vector<const Candidate*>& bases, en
     }
     searches.push_back(std::make_unique<FormatSearch>(*base, meter, subject, engine, options, start, host));
     FormatSearch* search = searches.back().get();
+    const Opened open(*base, engine);
     if (search->begin() && (best == nullptr || search->first_latency_ms() < best->first_latency_ms())) {
       best = search;
+      best_base = base;
     }
   }
   if (best != nullptr) {
+    const Opened open(*best_base, engine);
     best->refine();
   }
   FormatSearchResult result = best != nullptr ? best->take_result() : FormatSearchResult{};

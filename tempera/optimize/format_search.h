@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "tempera/optimize/answers.h"
 #include "tempera/optimize/best_so_far.h"
 #include "tempera/optimize/candidate.h"
+#include "tempera/optimize/losses.h"
 #include "tempera/quality/loss_budget.h"
 #include "tempera/report/report.h"
 
@@ -18,13 +20,18 @@ struct FormatSearchOptions {
   quality::LossBudget budget;
   compress::QuantizeOptions quantize;
   compress::CalibrateOptions calibrate;
-  std::size_t loss_samples = 64;  ///< of the search part: enough to rank layers; fewer where the time is short
-  double run_seconds = 0.0;       ///< of the original, to tell what fits into the time
   std::int64_t pairs = 30;        ///< of interleaved timing to call something faster
   double max_seconds = 300.0;     ///< the search stops asking questions after this and keeps what it has
   BestSoFar* best = nullptr;      ///< mixes within the budget are offered to it; null: not
   Answers* answers = nullptr;     ///< losses of layers alone are looked up and kept here; null: not
 };
+
+/// On samples of the search part: enough to rank layers, fewer where the time is short.
+///
+/// \param run_seconds  what one run of the original takes
+/// \param max_seconds  for the whole search
+[[nodiscard]] std::unique_ptr<const LossMeter> meter_of_search(engine::Session& reference, const Subject& subject,
+                                                               double run_seconds, double max_seconds, const Host& host);
 
 /// What the search found.
 struct FormatSearchResult {
@@ -47,12 +54,13 @@ struct FormatSearchResult {
 ///      layers are taken to add as squares, and every mix that comes out is measured;
 ///   5. the weights of layers left in float stored in int8 where that costs neither time nor loss: a smaller file.
 ///
-/// Losses are those of the worst output on the search part, against `reference`.
+/// Losses are those of the worst output on samples of the search part, against the reference.
 ///
-/// \param bases  float candidates to start from, with sessions
+/// \param bases  float candidates to start from; each is open for as long as it is asked
+/// \param meter  meter_of_search()
 /// \throws Error{kCancelled} and what calibrating throws; a mix that does not compile is noted and passed over
-[[nodiscard]] FormatSearchResult search_formats(const std::vector<const Candidate*>& bases, engine::Session& reference,
-                                                const Subject& subject, const engine::Engine& engine, int workers,
+[[nodiscard]] FormatSearchResult search_formats(const std::vector<Candidate*>& bases, const LossMeter& meter,
+                                                const Subject& subject, const engine::Engine& engine,
                                                 const FormatSearchOptions& options, const Host& host);
 
 }  // namespace tempera::optimize

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <list>
 #include <memory>
 #include <optional>
 
@@ -13,6 +14,7 @@
 #include "tempera/base/output_folder.h"
 #include "tempera/engine/engines.h"
 #include "tempera/engine/measure/cpu.h"
+#include "tempera/engine/measure/memory.h"
 #include "tempera/engine/torch/torch_engine.h"
 #include "tempera/onnx/read.h"
 #include "tempera/onnx/write.h"
@@ -77,6 +79,8 @@ class Flow {
   report::Report run_to_the_end() {
     out_.refuse_input(options_.subject.model);
     read_subject();
+    compile_original();
+    check_reference();
     propose_candidates();
     measure_candidates();
     revert_what_does_not_help();
@@ -101,30 +105,22 @@ class Flow {
 
   [[nodiscard]] bool may_lose() const { return !subject_.random_data || options_.subject.random_data; }
 
-  // 2. The original as it is, in each precision, and the same after the rewrites.
-  void propose_candidates() {
-    host_.progress.begin("rewriting", 0);
-    rewritten_ = rewrite_without(options_.skip_passes, options_.dump_after);
-    const auto original = std::make_shared<const graph::Model>(subject_.model);
-    std::vector<Precision> precisions = engine_->attributes().precisions;
+  // 2. The original as it is, in the first precision. From here on a model is compiled only for as long as it is asked,
+  // with few others: it holds its own copy of the weights.
+  void compile_original() {
+    precisions_ = engine_->attributes().precisions;
     if (options_.precision.has_value()) {
-      precisions = {*options_.precision};
+      precisions_ = {*options_.precision};
     } else if (!may_lose()) {
-      precisions = {Precision::kFloat32};
+      precisions_ = {Precision::kFloat32};
       report_.notes.emplace_back(
           "no data was given: only lossless rewrites were tried; give --data DIR (or --data random, "
           "unverified) to try lower "
           "precisions");
     }
-    for (const bool rewritten : {false, true}) {
-      if (rewritten && !rewritten_.changed) {
-        continue;
-      }
-      for (const Precision precision : precisions) {
-        add_candidate(rewritten, precision, rewritten ? rewritten_.model : original);
-      }
-    }
-    if (candidates_.front().session == nullptr) {
+    candidates_.push_back(compiled(false, precisions_.front(), std::make_shared<const graph::Model>(subject_.model)));
+    close(candidates_.front());
+    if (!candidates_.front().failure.empty()) {
       throw Error(
           ErrorCode::kEngineFailed,
           fmt::format("the original does not run in {}: {}", options_.engine, candidates_.front().failure),
@@ -132,7 +128,40 @@ class Flow {
     }
   }
 
-  void add_candidate(bool rewritten, Precision precision, std::shared_ptr<const graph::Model> model) {
+  // What losses are measured against.
+  void check_reference() {
+    const Reference reference =
+        open_reference(subject_, *engine_, options_.engine, exact_options(), subject_.workers, host_);
+    engine_is_wrong_ = reference.engine_is_wrong;
+    if (!options_.allow_non_finite && !engine_is_wrong_) {
+      require_finite_reference(subject_, *engine_, *reference.session, exact_options());
+    }
+    report_.notes.insert(report_.notes.end(), reference.notes.begin(), reference.notes.end());
+  }
+
+  // 3. The original in each other precision, and the same after the rewrites. A few rounds tell who has no chance.
+  void propose_candidates() {
+    host_.progress.begin("rewriting", 0);
+    rewritten_ = rewrite_without(options_.skip_passes, options_.dump_after);
+    Candidate& original = candidates_.front();
+    std::vector<Candidate> proposed;
+    {
+      const Opened open(original, *engine_);
+      time_candidates({&original}, subject_, search_samples(), rough_timing(), host_);
+      for (const bool rewritten : {false, true}) {
+        for (const Precision precision : precisions_) {
+          if (rewritten ? rewritten_.changed : precision != original.options.precision) {
+            proposed.push_back(compiled(rewritten, precision, rewritten ? rewritten_.model : original.model));
+            drop_if_slower(proposed.back(), original);
+            close(proposed.back());
+          }
+        }
+      }
+    }
+    std::move(proposed.begin(), proposed.end(), std::back_inserter(candidates_));
+  }
+
+  Candidate compiled(bool rewritten, Precision precision, std::shared_ptr<const graph::Model> model) {
     Candidate candidate;
     candidate.name = fmt::format("{} {}", rewritten ? "rewritten" : "original", engine::to_string(precision));
     candidate.model = std::move(model);
@@ -147,7 +176,7 @@ class Flow {
       }
       report_.notes.push_back(note);
     }
-    candidates_.push_back(std::move(candidate));
+    return candidate;
   }
 
   [[nodiscard]] engine::CompileOptions compile_options(Precision precision) const {
@@ -161,24 +190,18 @@ class Flow {
     return compile;
   }
 
-  // 3. A few rounds tell who has no chance; quality on the search part, against the original in f32; then
-  // latency in full, interleaved, of those that could still win.
+  // 4. Quality on the search part, against the original in f32; then latency in full, beside the original, of those that
+  // could still win.
   void measure_candidates() {
-    open_reference();
-    drop_slower_than_original();
     leave_out_samples_beyond_the_time();
-    std::vector<Contender> contenders;
-    std::vector<Candidate*> running = in_race();
-    for (Candidate* candidate : running) {
-      contenders.push_back({candidate->name, candidate->session.get()});
+    const std::vector<Candidate*> running = in_race();
+    {
+      const auto reference = compile_reference();
+      for (Candidate* candidate : running) {
+        judge(*candidate, *reference, subject_.split.search);
+      }
     }
-    const auto losses =
-        measure_losses(subject_, *reference_, contenders, subject_.split.search, subject_.workers, host_);
-    for (std::size_t i = 0; i < running.size(); ++i) {
-      running[i]->losses = losses[i];
-      running[i]->verdict = quality::judge(options_.budget, losses[i]);
-    }
-    time_candidates(worth_timing(running), subject_, search_samples(), timing_options(0.4), host_);
+    time_in_turns(candidates_.front(), worth_timing(running), *engine_, subject_, search_samples(), timing_options(0.4), host_);
     chosen_ = choose(candidates_);
     note_short_timing(candidates_.front().timing);
     best_.emplace(out_.work() / "best", subject_.recipe, options_.engine);
@@ -187,11 +210,19 @@ class Flow {
     }
   }
 
+  // Losses of the candidate on a part of the data, and what the budget says of them.
+  void judge(Candidate& candidate, engine::Session& reference, const std::vector<std::size_t>& part) {
+    const Opened open(candidate, *engine_);
+    candidate.losses =
+        measure_losses(subject_, reference, {{candidate.name, candidate.session.get()}}, part, subject_.workers, host_).front();
+    candidate.verdict = quality::judge(options_.budget, candidate.losses);
+  }
+
   // The original, and what runs and was not dropped.
   [[nodiscard]] std::vector<Candidate*> in_race() {
     std::vector<Candidate*> running;
     for (Candidate& candidate : candidates_) {
-      if (candidate.session != nullptr && candidate.dropped.empty()) {
+      if (candidate.failure.empty() && candidate.dropped.empty()) {
         running.push_back(&candidate);
       }
     }
@@ -200,22 +231,22 @@ class Flow {
 
   // What is clearly slower than the original in a few rounds is not worth measuring the quality of, which may
   // take far longer. (An original that its engine computes wrongly is replaced by anything right: nothing goes then.)
-  void drop_slower_than_original() {
-    engine::TimingOptions rough = timing_options(0.1);
-    rough.pairs = std::min<std::int64_t>(rough.pairs, 5);
-    rough.warmup = 1;
-    time_candidates(in_race(), subject_, search_samples(), rough, host_);
-    if (engine_is_wrong_) {
+  void drop_if_slower(Candidate& candidate, Candidate& original) {
+    if (!candidate.failure.empty()) {
       return;
     }
-    for (std::size_t i = 1; i < candidates_.size(); ++i) {
-      Candidate& candidate = candidates_[i];
-      if (candidate.session != nullptr && candidate.timing.speedup.median * kSurelySlower < 1.0) {
-        candidate.dropped = fmt::format("{:.1f} times the original's latency in {} rounds", 1.0 / candidate.timing.speedup.median,
-                                        candidate.timing.speedup.pairs);
-        candidate.session.reset();  // and with it its copy of the weights
-      }
+    time_against(original, candidate, subject_, search_samples(), rough_timing(), host_);
+    if (!engine_is_wrong_ && candidate.timing.speedup.median * kSurelySlower < 1.0) {
+      candidate.dropped = fmt::format("{:.1f} times the original's latency in {} rounds", 1.0 / candidate.timing.speedup.median,
+                                      candidate.timing.speedup.pairs);
     }
+  }
+
+  [[nodiscard]] engine::TimingOptions rough_timing() const {
+    engine::TimingOptions rough = timing_options(0.02);
+    rough.pairs = std::min<std::int64_t>(rough.pairs, 5);
+    rough.warmup = 1;
+    return rough;
   }
 
   // A part that would take more than its share of the time is thinned out; what the report claims is of what stays.
@@ -230,12 +261,13 @@ class Flow {
       }
     };
     leave_out("calibrate", subject_.split.calibrate, 1.5, kFewestToCalibrate);
-    leave_out("search", subject_.split.search, static_cast<double>(in_race().size() + 1), kFewestToCalibrate);
+    leave_out("search", subject_.split.search, 2.0 * static_cast<double>(in_race().size()), kFewestToCalibrate);
     leave_out("verify", subject_.split.verify, 2.0, kFewestToVerify);
     fill_samples(report_, subject_.split);
   }
 
-  // Those within the budget and not far behind the fastest of them by the rough times; the others keep those.
+  // Beside the original: those within the budget and not far behind the fastest of them by the rough times; the others
+  // keep those.
   [[nodiscard]] std::vector<Candidate*> worth_timing(const std::vector<Candidate*>& running) const {
     double best = running.front()->timing.latency.median_ms;
     for (const Candidate* candidate : running) {
@@ -243,35 +275,33 @@ class Flow {
         best = std::min(best, candidate->timing.latency.median_ms);
       }
     }
-    std::vector<Candidate*> kept = {running.front()};
+    std::vector<Candidate*> kept;
     std::copy_if(running.begin() + 1, running.end(), std::back_inserter(kept), [&](const Candidate* candidate) {
       return candidate->verdict.within && candidate->timing.latency.median_ms < kHopeless * best;
     });
     return kept;
   }
 
-  // Too few pairs decide nothing: the report says that time was the reason.
+  // Too few pairs decide little: the report says that time was the reason.
   void note_short_timing(const engine::Timing& timing) {
     if (timing.speedup.pairs < engine::kFewestPairs) {
       report_.notes.push_back(
-          fmt::format("{} pairs were timed; fewer than {} never count as faster: raise --pairs or --seconds",
-                      timing.speedup.pairs, engine::kFewestPairs));
+          fmt::format("{} pairs were timed; with fewer than {} only gains above {} times count: raise --pairs or --seconds",
+                      timing.speedup.pairs, engine::kFewestPairs, engine::kLargeGain));
     }
   }
 
-  void open_reference() {
+  [[nodiscard]] engine::CompileOptions exact_options() const {
     engine::CompileOptions exact = compile_options(Precision::kFloat32);
     exact.exact = true;
-    Reference reference = optimize::open_reference(subject_, *engine_, options_.engine, exact, subject_.workers, host_);
-    reference_ = std::move(reference.session);
-    engine_is_wrong_ = reference.engine_is_wrong;
-    if (!options_.allow_non_finite && !engine_is_wrong_) {
-      require_finite_reference(subject_, *engine_, *reference_, exact);
-    }
-    report_.notes.insert(report_.notes.end(), reference.notes.begin(), reference.notes.end());
+    return exact;
   }
 
-  // 4. Each pass that fired must earn its place: where the model without it is faster beyond chance, it goes. Tried on
+  [[nodiscard]] std::unique_ptr<engine::Session> compile_reference() const {
+    return reopen_reference(subject_, *engine_, exact_options(), engine_is_wrong_);
+  }
+
+  // 5. Each pass that fired must earn its place: where the model without it is faster beyond chance, it goes. Tried on
   // the fastest rewritten candidate within the budget, even when the original beats it: it may not without the pass
   // at fault.
   void revert_what_does_not_help() {
@@ -287,7 +317,12 @@ class Flow {
         .timing = timing_options(0.3),
         .rewrite = [this](const std::vector<std::string>& skipped) { return rewrite_without(skipped); },
     };
-    if (revert_passes(candidates_[*which], report_.passes, options_.skip_passes, trial, host_)) {
+    bool reverted = false;
+    {
+      const Opened open(candidates_[*which], *engine_);
+      reverted = revert_passes(candidates_[*which], report_.passes, options_.skip_passes, trial, host_);
+    }
+    if (reverted) {
       measure_again(*which);
     }
   }
@@ -296,7 +331,7 @@ class Flow {
     std::optional<std::size_t> best;
     for (std::size_t i = 1; i < candidates_.size(); ++i) {
       const Candidate& candidate = candidates_[i];
-      if (candidate.rewritten && candidate.session != nullptr && candidate.dropped.empty() && candidate.verdict.within &&
+      if (candidate.rewritten && candidate.failure.empty() && candidate.dropped.empty() && candidate.verdict.within &&
           (!best.has_value() ||
            candidate.timing.latency.median_ms < candidates_[*best].timing.latency.median_ms)) {
         best = i;
@@ -307,20 +342,16 @@ class Flow {
 
   // Quality and latency of a candidate whose model changed, and the choice anew.
   void measure_again(std::size_t which) {
-    Candidate& candidate = candidates_[which];
-    candidate.losses = measure_losses(subject_, *reference_, {{candidate.name, candidate.session.get()}},
-                                      subject_.split.search, subject_.workers, host_)
-                           .front();
-    candidate.verdict = quality::judge(options_.budget, candidate.losses);
-    std::vector<Candidate*> timed = {&candidates_.front(), &candidate};
+    judge(candidates_[which], *compile_reference(), subject_.split.search);
+    std::vector<Candidate*> timed = {&candidates_[which]};
     if (chosen_ != 0 && chosen_ != which) {
       timed.push_back(&candidates_[chosen_]);
     }
-    time_candidates(timed, subject_, search_samples(), timing_options(0.2), host_);
+    time_in_turns(candidates_.front(), timed, *engine_, subject_, search_samples(), timing_options(0.2), host_);
     chosen_ = choose(candidates_);
   }
 
-  // 5. Number formats below the floats', starting from the fastest float candidate; when its own rounding leaves no
+  // 6. Number formats below the floats', starting from the fastest float candidate; when its own rounding leaves no
   // room in the budget, from the fastest in f32.
   void search_number_formats() {
     if (!options_.search_formats || !may_lose() || !engine_->attributes().integer_layers) {
@@ -332,7 +363,6 @@ class Flow {
       search.budget.limit *= kRoomToVerify;
     }
     search.pairs = options_.pairs;
-    search.run_seconds = candidates_.front().timing.latency.median_ms / 1e3;
     search.quantize.seven_bit_weights = !has_integer_dot_product();
     search.calibrate.method = options_.range_method;
     search.calibrate.workers = subject_.workers;
@@ -348,13 +378,18 @@ class Flow {
     }
     search.answers = &answers_;
     search.best = &*best_;
-    for (const std::vector<const Candidate*>& bases : bases_of_search()) {
+    std::unique_ptr<const LossMeter> meter;
+    for (const std::vector<Candidate*>& bases : bases_of_search()) {
       search.max_seconds = seconds_left() - verification_seconds();
       if (search.max_seconds <= 0) {
         report_.notes.emplace_back("the time given left none for the search of number formats: raise --time");
         break;
       }
-      FormatSearchResult more = search_formats(bases, *reference_, subject_, *engine_, subject_.workers, search, host_);
+      if (meter == nullptr) {
+        const double run_seconds = candidates_.front().timing.latency.median_ms / 1e3;
+        meter = meter_of_search(*compile_reference(), subject_, run_seconds, search.max_seconds, host_);
+      }
+      FormatSearchResult more = search_formats(bases, *meter, subject_, *engine_, search, host_);
       report_.notes.insert(report_.notes.end(), more.notes.begin(), more.notes.end());
       report_.trials.insert(report_.trials.end(), more.trials.begin(), more.trials.end());
       report_.layers = std::move(more.layers);
@@ -367,7 +402,7 @@ class Flow {
     report_.loss_limit = options_.budget.kind == quality::LossBudget::Kind::kRelative ? options_.budget.limit : 0.0;
     report_.layers_of = found.candidates.empty() ? "" : found.candidates.front().name;
     for (const Candidate& candidate : candidates_) {
-      if (candidate.session != nullptr && candidate.dropped.empty()) {
+      if (candidate.failure.empty() && candidate.dropped.empty()) {
         report_.trials.push_back({candidate.name, worst_relative_l2(candidate.losses), candidate.timing.latency.median_ms,
                                   candidate.weight_bytes, candidate.verdict.within, false});
       }
@@ -404,8 +439,8 @@ class Flow {
 
   // The fastest float candidate and the others in its precision; then, for when rounding in that precision leaves no
   // room in the budget, those in f32.
-  [[nodiscard]] std::vector<std::vector<const Candidate*>> bases_of_search() const {
-    std::vector<std::vector<const Candidate*>> bases = {in_precision(candidates_[chosen_].options.precision)};
+  [[nodiscard]] std::vector<std::vector<Candidate*>> bases_of_search() {
+    std::vector<std::vector<Candidate*>> bases = {in_precision(candidates_[chosen_].options.precision)};
     if (candidates_[chosen_].options.precision != Precision::kFloat32) {
       bases.push_back(in_precision(Precision::kFloat32));
     }
@@ -413,10 +448,10 @@ class Flow {
   }
 
   // Fastest first: when the time is short, the others are not tried.
-  [[nodiscard]] std::vector<const Candidate*> in_precision(Precision precision) const {
-    std::vector<const Candidate*> found;
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.options.precision == precision && candidate.session != nullptr && candidate.dropped.empty() &&
+  [[nodiscard]] std::vector<Candidate*> in_precision(Precision precision) {
+    std::vector<Candidate*> found;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.options.precision == precision && candidate.failure.empty() && candidate.dropped.empty() &&
           candidate.verdict.within) {
         found.push_back(&candidate);
       }
@@ -427,7 +462,8 @@ class Flow {
     return found;
   }
 
-  // Times the new ones in full beside the original and the best so far, and chooses anew.
+  // Times the new ones in full beside the original and the best so far, and chooses anew. All are open at once: next to the
+  // original the quantised ones weigh little, and its runs, the longest, then count for all of them.
   void choose_among(std::vector<Candidate> found) {
     if (found.empty()) {
       return;
@@ -443,6 +479,10 @@ class Flow {
     for (std::size_t i = first; i < candidates_.size(); ++i) {
       timed.push_back(&candidates_[i]);
     }
+    std::list<Opened> open;
+    for (Candidate* candidate : timed) {
+      open.emplace_back(*candidate, *engine_);
+    }
     time_candidates(timed, subject_, search_samples(), timing_options(0.4), host_);
     chosen_ = choose(candidates_);
   }
@@ -457,7 +497,7 @@ class Flow {
     return rewrite(subject_, *evaluator_, rewriting, host_);
   }
 
-  // 6. Model and recipe go to the staging folder; nothing is visible yet.
+  // 7. Model and recipe go to the staging folder; nothing is visible yet.
   void write_choice() {
     const Candidate& candidate = candidates_[chosen_];
     out_.restart();  // the set of a candidate that failed verification goes
@@ -486,7 +526,7 @@ class Flow {
            static_cast<std::int64_t>(fs::file_size(options_.subject.model));
   }
 
-  // 7. What was written is loaded afresh and measured, with the options it ships with, on data neither the
+  // 8. What was written is loaded afresh and measured, with the options it ships with, on data neither the
   // rewrites nor the choice saw. When it fails here, the original goes out instead.
   void verify_written_file() {
     Candidate shipped;
@@ -495,24 +535,30 @@ class Flow {
     shipped.rewritten = chosen.rewritten;
     shipped.options = chosen.options;
     shipped.model = std::make_shared<const graph::Model>(onnx::read_model(out_.staging() / "model.onnx"));
+    engine::release_freed_memory();
     const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.verify, kTimedSamples);
     prepare(shipped, *engine_, subject_, samples);
-    if (shipped.session == nullptr) {
+    report_.history = history_of(*shipped.model);
+    shipped.model.reset();  // the session has the weights
+    if (!shipped.failure.empty()) {
       throw Error(ErrorCode::kEngineFailed, "the written file does not run: " + shipped.failure)
           .in("verification");
     }
-    std::vector<Contender> contenders = {{shipped.name, shipped.session.get()}};
-    shipped.losses =
-        measure_losses(subject_, *reference_, contenders, subject_.split.verify, subject_.workers, host_).front();
-    shipped.verdict = quality::judge(options_.budget, shipped.losses);
-    time_against(candidates_.front(), shipped, subject_, samples, timing_options(0.3), host_);
+    judge(shipped, *compile_reference(), subject_.split.verify);
+    {
+      const Opened open(candidates_.front(), *engine_);
+      time_against(candidates_.front(), shipped, subject_, samples, timing_options(0.3), host_);
+      report_.pictures = make_pictures(subject_, *candidates_.front().session, *shipped.session);
+      report_.scatters = make_scatters(subject_, *candidates_.front().session, *shipped.session);
+    }
+    close(shipped);
 
     const bool is_original = chosen_ == 0;
     const bool mends = !candidates_.front().verdict.within && shipped.verdict.within;
     if (!is_original && !mends && (!shipped.verdict.within || !shipped.timing.speedup.faster())) {
       candidates_[chosen_].dropped =
-          fmt::format("failed verification ({}; {:.2f}x, at least {:.2f}x)", shipped.verdict.text,
-                      shipped.timing.speedup.median, shipped.timing.speedup.lower95);
+          fmt::format("failed verification ({}; {:.2f}x, at least {:.2f}x in {} pairs)", shipped.verdict.text,
+                      shipped.timing.speedup.median, shipped.timing.speedup.lower95, shipped.timing.speedup.pairs);
       report_.notes.push_back(fmt::format("{} {}", shipped.name, candidates_[chosen_].dropped));
       chosen_ = choose(candidates_);
       write_choice();
@@ -524,8 +570,6 @@ class Flow {
     }
     fill_results(report_, options_, subject_, *engine_, candidates_, chosen_, shipped,
                  out_.staging() / "model.onnx", host_);
-    report_.pictures = make_pictures(subject_, *candidates_.front().session, *shipped.session);
-    report_.scatters = make_scatters(subject_, *candidates_.front().session, *shipped.session);
     write_text_file(out_.staging() / "report.json", report::to_json(report_));
     write_text_file(out_.staging() / "report.html", report::to_html(report_));
   }
@@ -551,10 +595,10 @@ class Flow {
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<engine::Evaluator> evaluator_;
   Subject subject_;
+  std::vector<Precision> precisions_;  ///< to try, the original's first
   Rewritten rewritten_;
   std::vector<Candidate> candidates_;
   std::vector<data::Sample> search_samples_;
-  std::unique_ptr<engine::Session> reference_;
   Answers answers_;
   std::optional<BestSoFar> best_;
   bool engine_is_wrong_ = false;  ///< about the original at f32

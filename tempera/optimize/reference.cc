@@ -21,8 +21,17 @@ constexpr std::size_t kCompared = 2;
 
 }  // namespace
 
+std::unique_ptr<engine::Session> reopen_reference(const Subject& subject, const engine::Engine& engine,
+                                                  engine::CompileOptions exact, bool engine_is_wrong) {
+  if (!engine_is_wrong) {
+    return engine.compile(subject.model, exact);
+  }
+  exact.device = "cpu";
+  return engine::make_torch_engine()->compile(subject.model, exact);
+}
+
 Reference open_reference(const Subject& subject, const engine::Engine& engine, const std::string& engine_name,
-                         engine::CompileOptions exact, int workers, const Host& host) {
+                         const engine::CompileOptions& exact, int workers, const Host& host) {
   Reference reference;
   reference.session = engine.compile(subject.model, exact);
   if (engine_name == "torch") {
@@ -31,8 +40,7 @@ Reference open_reference(const Subject& subject, const engine::Engine& engine, c
   std::unique_ptr<engine::Session> interpreter;
   std::vector<quality::OutputLoss> distances;
   try {
-    exact.device = "cpu";
-    interpreter = engine::make_torch_engine()->compile(subject.model, exact);
+    interpreter = reopen_reference(subject, engine, exact, true);
     std::vector<std::size_t> few = subject.split.search;
     few.resize(std::min(few.size(), kCompared));
     distances = measure_losses(subject, *interpreter, {{"original", reference.session.get()}}, few, workers, host).front();

@@ -42,7 +42,8 @@ constexpr std::array<MethodName, 6> kMethods{{{RangeMethod::kMinMax, "minmax"},
 // Samples between two merges of what the workers counted.
 constexpr std::size_t kChunk = 64;
 
-// Values of tapped tensors held at a time, all sessions together; the engine may keep as much again.
+// Values of tapped tensors held at a time, all sessions together; the engine may keep as much again. No second session is
+// opened for a model whose weights, of which each holds a copy, would take more.
 constexpr std::int64_t kTapBytes = std::int64_t{256} << 20;
 
 /// \throws Error{kInvalidArgument} at the first NaN or infinity, and when there are no values
@@ -125,8 +126,11 @@ class Calibrator {
     }
     std::erase_if(tensors, [&](const std::string& tensor) { return state.ranges.contains(tensor); });
     const std::vector<std::int64_t> bytes = tap_bytes(model_, tensors, typical_shapes());
-    const std::int64_t largest = bytes.empty() ? 1 : *std::max_element(bytes.begin(), bytes.end());
-    use_sessions(static_cast<int>(std::clamp<std::int64_t>(kTapBytes / std::max<std::int64_t>(largest, 1), 1, kMostSessions)));
+    std::int64_t largest = std::max<std::int64_t>(graph::weight_size(model_.graph).bytes, 1);
+    for (const std::int64_t size : bytes) {
+      largest = std::max(largest, size);
+    }
+    use_sessions(static_cast<int>(std::clamp<std::int64_t>(kTapBytes / largest, 1, kMostSessions)));
     for (const std::vector<std::string>& group : group_taps(tensors, bytes, kTapBytes / sessions_ / options_.batch)) {
       if (state.tensors != group) {  // a fresh group, or one cut for another number of sessions
         state.tensors = group;

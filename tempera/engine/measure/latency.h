@@ -10,8 +10,12 @@
 
 namespace tempera::engine {
 
-/// Interleaved pairs below which nothing counts as faster or slower.
+/// Interleaved pairs below which nothing counts as faster or slower, but for a large difference.
 inline constexpr std::int64_t kFewestPairs = 30;
+
+/// A difference that takes fewer pairs: a slow model would else need half an hour to show that it became twice as fast.
+inline constexpr double kLargeGain = 1.5;
+inline constexpr std::int64_t kFewestPairsOfALargeGain = 10;
 
 /// Times of single runs, milliseconds.
 struct LatencyStats {
@@ -39,11 +43,18 @@ struct PairedSpeedup {
   double noise = 1.0;
   std::int64_t pairs = 0;
 
-  /// The design's rule of *faster*: at least 30 pairs, and the lower bound above both 1 and the noise.
-  [[nodiscard]] bool faster() const { return pairs >= kFewestPairs && lower95 > 1.0 && lower95 > noise; }
-  /// The mirror: slower beyond doubt, when `upper95` lies below 1 and below 1 / noise.
+  /// The design's rule of *faster*: at least 30 pairs, and the lower bound above both 1 and the noise; or at least 10
+  /// pairs, and the lower bound above 1.5 times the noise.
+  [[nodiscard]] bool faster() const { return beyond_chance(lower95); }
+  /// The mirror: slower beyond doubt.
   double upper95 = 1.0;
-  [[nodiscard]] bool slower() const { return pairs >= kFewestPairs && upper95 < 1.0 && upper95 < 1.0 / noise; }
+  [[nodiscard]] bool slower() const { return upper95 > 0.0 && beyond_chance(1.0 / upper95); }
+
+ private:
+  [[nodiscard]] bool beyond_chance(double bound) const {
+    return bound > 1.0 && ((pairs >= kFewestPairs && bound > noise) ||
+                           (pairs >= kFewestPairsOfALargeGain && bound > kLargeGain * noise));
+  }
 };
 
 /// \param baseline,again,contender  times of the same rounds, equal lengths, at least one
@@ -59,11 +70,11 @@ struct Timed {
 struct TimingOptions {
   std::int64_t pairs = 30;  ///< rounds wanted
   std::int64_t warmup = 3;  ///< rounds run and not counted
-  /// Stop earlier after this, but not before 5 rounds. Since fewer than kFewestPairs never count as faster, up to three
+  /// Stop earlier after this, but not before 5 rounds. Since with fewer than kFewestPairs little counts as faster, up to three
   /// times as long is spent on reaching those where they were asked for.
   double max_seconds = 60.0;
   /// Stop after 10 rounds once no contender's median ratio is above 1: for asking only whether something is
-  /// faster. Looking early cannot make anything count as faster, which takes kFewestPairs.
+  /// faster. Looking early cannot make anything count as faster: what is not above 1 stays so.
   bool stop_when_slower = false;
 };
 

@@ -34,10 +34,29 @@ TEST(LatencyTest, LowerBoundIsTheBinomialOrderStatistic) {
   EXPECT_TRUE(speedup.faster());
 }
 
-TEST(LatencyTest, FewerThanThirtyPairsNeverCountAsFaster) {
-  const std::vector<double> baseline(29, 2.0);
-  const std::vector<double> contender(29, 1.0);
-  EXPECT_FALSE(paired_speedup(baseline, baseline, contender).faster());
+TEST(LatencyTest, AModestGainTakesThirtyPairs) {
+  for (const std::size_t pairs : {29U, 30U}) {
+    const std::vector<double> baseline(pairs, 1.4);
+    const std::vector<double> contender(pairs, 1.0);
+    EXPECT_EQ(paired_speedup(baseline, baseline, contender).faster(), pairs == 30);
+    EXPECT_EQ(paired_speedup(contender, contender, baseline).slower(), pairs == 30);
+  }
+}
+
+TEST(LatencyTest, ALargeGainTakesTenPairs) {
+  for (const std::size_t pairs : {9U, 10U}) {
+    const std::vector<double> baseline(pairs, 1.6);
+    const std::vector<double> contender(pairs, 1.0);
+    EXPECT_EQ(paired_speedup(baseline, baseline, contender).faster(), pairs == 10);
+    EXPECT_EQ(paired_speedup(contender, contender, baseline).slower(), pairs == 10);
+  }
+}
+
+TEST(LatencyTest, ALargeGainIsMeasuredAgainstTheNoise) {
+  const std::vector<double> baseline(12, 1.6);
+  const std::vector<double> again(12, 1.4);  // a sixth of noise
+  EXPECT_FALSE(paired_speedup(baseline, again, std::vector<double>(12, 1.0)).faster());
+  EXPECT_TRUE(paired_speedup(baseline, again, std::vector<double>(12, 0.9)).faster());
 }
 
 TEST(LatencyTest, AGainWithinTheNoiseDoesNotCount) {

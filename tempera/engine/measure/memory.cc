@@ -104,6 +104,8 @@ ResidentMemory resident_memory() {
   return memory;
 }
 
+void release_freed_memory() { (void)::malloc_trim(0); }
+
 bool reset_peak_memory() {
   std::ofstream file("/proc/self/clear_refs");
   file << "5" << std::flush;
@@ -111,7 +113,7 @@ bool reset_peak_memory() {
 }
 
 PeakMemory peak_memory_of(const std::function<void()>& work) {
-  ::malloc_trim(0);  // what earlier work freed is given back first
+  release_freed_memory();  // by earlier work
   PeakMemory peak;
   peak.since_start = !reset_peak_memory();
   peak.before_bytes = resident_memory().now_bytes;

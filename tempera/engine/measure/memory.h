@@ -15,6 +15,9 @@ struct ResidentMemory {
 /// \throws Error{kIo} when the system does not say
 [[nodiscard]] ResidentMemory resident_memory();
 
+/// Returns to the system what this process freed and its allocator still holds.
+void release_freed_memory();
+
 /// Makes the present size the peak (writes 5 to /proc/self/clear_refs).
 /// \return false where the system does not allow it; the peak then counts from the start of the process
 bool reset_peak_memory();
