@@ -59,6 +59,14 @@ bool all_slower(const std::vector<std::vector<double>>& times) {
   });
 }
 
+// Whether the rounds so far tell of each contender that it is faster or slower than the baseline.
+bool all_decided(const std::vector<std::vector<double>>& times, const std::vector<double>& again) {
+  return std::all_of(times.begin() + 1, times.end(), [&](const std::vector<double>& contender) {
+    const PairedSpeedup speedup = paired_speedup(times.front(), again, contender);
+    return speedup.faster() || speedup.slower();
+  });
+}
+
 }  // namespace
 
 LatencyStats latency_stats(std::vector<double> times_ms) {
@@ -92,6 +100,7 @@ std::vector<Timing> time_interleaved(std::span<const Timed> sessions, const Timi
   TEMPERA_CHECK(!sessions.empty(), "nothing to time");
   constexpr std::int64_t kFewestRounds = 5;
   constexpr std::int64_t kRoundsToGiveUp = 10;
+  constexpr double kPatience = 3.0;
   const std::size_t count = sessions.size();
   std::vector<std::vector<double>> times(count);
   std::vector<double> again;
@@ -121,9 +130,12 @@ std::vector<Timing> time_interleaved(std::span<const Timed> sessions, const Timi
   host.progress.begin("measuring latency", options.pairs);
   for (std::int64_t round = 0; round < options.pairs; ++round) {
     host.cancel.throw_if_cancelled();
-    const double patience = round < kFewestPairs && options.pairs >= kFewestPairs ? 3.0 : 1.0;
-    if (round >= kFewestRounds && seconds_since(start) > patience * options.max_seconds) {
-      break;
+    const double spent = seconds_since(start) / options.max_seconds;
+    if (round >= kFewestRounds && spent > 1.0) {
+      const bool may_become_enough = round < kFewestPairs && options.pairs >= kFewestPairs && spent < kPatience;
+      if (!may_become_enough || all_decided(times, again)) {
+        break;
+      }
     }
     if (options.stop_when_slower && round >= kRoundsToGiveUp && all_slower(times)) {
       break;

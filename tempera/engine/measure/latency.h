@@ -70,8 +70,8 @@ struct Timed {
 struct TimingOptions {
   std::int64_t pairs = 30;  ///< rounds wanted
   std::int64_t warmup = 3;  ///< rounds run and not counted
-  /// Stop earlier after this, but not before 5 rounds. Since with fewer than kFewestPairs little counts as faster, up to three
-  /// times as long is spent on reaching those where they were asked for.
+  /// Stop earlier after this, but not before 5 rounds. Up to three times as long is spent on
+  /// reaching kFewestPairs, where so many were asked for, while a contender is not yet beyond chance faster or slower.
   double max_seconds = 60.0;
   /// Stop after 10 rounds once no contender's median ratio is above 1: for asking only whether something is
   /// faster. Looking early cannot make anything count as faster: what is not above 1 stays so.
