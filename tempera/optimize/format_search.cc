@@ -33,7 +33,7 @@ constexpr double kSameLoss = 1.1;           // times the loss: what a faster sty
 constexpr double kShareOfALoss = 0.02;      // of the time: what measuring one mix's loss may take
 constexpr std::size_t kFewestForALoss = 8;
 constexpr std::size_t kMostForALoss = 64;   // enough to rank layers
-constexpr double kMixesOfARefinement = 4.0; // as many are measured on the way
+constexpr double kMixesOfARefinement = 6.0; // as many are measured on the way
 constexpr std::int64_t kSmallWeight = 4096; // bytes: below, storing a weight in int8 saves nothing worth a node
 
 std::size_t count_int8(const QuantizationPlan& plan) {
@@ -82,7 +82,7 @@ class FormatSearch {
       mix = faster_without_nodes(std::move(*mix));
       if (!mix->candidate.verdict.within) {
         std::optional<Mix> refined = refined_within("refined", *mix);
-        mix = refined.has_value() ? std::move(refined) : within_budget(std::move(*mix));
+        mix = refined.has_value() ? refined_without_zero_points(std::move(*refined)) : within_budget(std::move(*mix));
       }
     }
     std::optional<Mix> smaller = store_weights(mix.has_value() && mix->candidate.verdict.within ? &*mix : nullptr);
@@ -248,7 +248,7 @@ class FormatSearch {
   }
 
   // The mix's plan with refinements, when they bring it within the budget. Not tried where that is out of reach.
-  std::optional<Mix> refined_within(const std::string& name, const Mix& mix) {
+  [[nodiscard]] std::optional<Mix> refined_within(const std::string& name, const Mix& mix) {
     const bool relative = options_.budget.kind == quality::LossBudget::Kind::kRelative;
     if (!time_to_refine() || (relative && mix.loss > kRefinable * options_.budget.limit)) {
       return std::nullopt;
@@ -258,6 +258,24 @@ class FormatSearch {
       return std::nullopt;
     }
     return refined;
+  }
+
+  // What had to keep zero points for the budget's sake may do without them once refined.
+  Mix refined_without_zero_points(Mix mix) {
+    const compress::QuantizeOptions before = bench_.style();
+    if (!before.zero_points) {
+      return mix;
+    }
+    compress::QuantizeOptions symmetric = before;
+    symmetric.zero_points = false;
+    bench_.set_style(symmetric);
+    std::optional<Mix> other = refined_within("refined, no zero points", mix);
+    if (other.has_value() && bench_.speedup(mix.candidate, other->candidate, question(true)).faster()) {
+      keep_as_safer(std::move(mix));
+      return std::move(*other);
+    }
+    bench_.set_style(before);
+    return mix;
   }
 
   // 4. Layers back to float, the most sensitive first, until the loss is within the budget. Nothing when even then it

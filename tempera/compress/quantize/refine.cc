@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "tempera/compress/quantize/bias_correction.h"
 #include "tempera/compress/quantize/equalize.h"
 #include "tempera/compress/quantize/smooth_quant.h"
@@ -22,6 +24,7 @@ class Refiner {
         samples_(samples),
         engine_(engine),
         settings_(settings),
+        calibrate_(settings.calibrate),
         loss_(loss),
         host_(host) {}
 
@@ -35,6 +38,11 @@ class Refiner {
         correct_bias_ = try_candidate("bias correction", std::move(corrected));
       }
     }
+    if (settings_.other_ranges && settings_.calibrate.method == RangeMethod::kAuto) {
+      for (const RangeMethod method : {RangeMethod::kMinMax, RangeMethod::kMse}) {
+        try_ranges(method);
+      }
+    }
     if (settings_.equalize) {
       graph::Model changed = best_.float_model;
       if (!equalize(changed).layers.empty()) {
@@ -43,7 +51,7 @@ class Refiner {
     }
     if (settings_.smooth) {
       graph::Model changed = best_.float_model;
-      if (!smooth(changed, layer_names(), dataset_, samples_, engine_, settings_.calibrate.compile, host_)
+      if (!smooth(changed, layer_names(), dataset_, samples_, engine_, calibrate_.compile, host_)
                .empty()) {
         try_float("SmoothQuant", changed);
       }
@@ -61,9 +69,9 @@ class Refiner {
   Candidate quantize_float(const graph::Model& model) {
     Candidate candidate;
     candidate.float_model = model;
-    onnx::infer_types(candidate.float_model, settings_.calibrate.compile.input_shapes);
+    onnx::infer_types(candidate.float_model, calibrate_.compile.input_shapes);
     candidate.calibration = calibrate(model, activation_tensors(candidate.float_model, plan_, options_),
-                                      dataset_, samples_, engine_, settings_.calibrate, host_);
+                                      dataset_, samples_, engine_, calibrate_, host_);
     candidate.quantized = quantize(model, plan_, &candidate.calibration, options_);
     return candidate;
   }
@@ -71,15 +79,22 @@ class Refiner {
   bool correct(Candidate& candidate) {
     return correct_biases(candidate.quantized.model,
                           measure_bias_errors(candidate.float_model, candidate.quantized.model, dataset_,
-                                              samples_, engine_, settings_.calibrate.compile, host_)) > 0;
+                                              samples_, engine_, calibrate_.compile, host_)) > 0;
   }
 
-  void try_float(const std::string& name, const graph::Model& model) {
+  void try_ranges(RangeMethod method) {
+    const RangeMethod before = std::exchange(calibrate_.method, method);
+    if (!try_float(fmt::format("{} ranges", to_string(method)), best_.float_model)) {
+      calibrate_.method = before;
+    }
+  }
+
+  bool try_float(const std::string& name, const graph::Model& model) {
     Candidate candidate = quantize_float(model);
     if (correct_bias_) {
       correct(candidate);
     }
-    try_candidate(name, std::move(candidate));
+    return try_candidate(name, std::move(candidate));
   }
 
   bool try_candidate(const std::string& name, Candidate candidate) {
@@ -109,6 +124,7 @@ class Refiner {
   const std::vector<std::size_t>& samples_;
   const engine::Engine& engine_;
   const RefineOptions& settings_;
+  CalibrateOptions calibrate_;
   const std::function<double(const graph::Model&)>& loss_;
   const Host& host_;
   Candidate best_;

@@ -19,13 +19,14 @@ namespace tempera::compress {
 struct RefineOptions {
   CalibrateOptions calibrate;
   bool correct_bias = true;  ///< bias_correction.h
+  bool other_ranges = true;  ///< where the method is kAuto: all ranges by one method
   bool equalize = true;      ///< equalize.h
   bool smooth = true;        ///< smooth_quant.h
 };
 
 /// One refinement that was tried.
 struct Refinement {
-  std::string name;   ///< "none", "bias correction", "cross-layer equalisation", "SmoothQuant"
+  std::string name;   ///< "none", "bias correction", "minmax ranges", "cross-layer equalisation", "SmoothQuant"
   double loss = 0.0;  ///< with it and those kept before it
   bool kept = false;
 };
@@ -36,8 +37,9 @@ struct Refined {
   std::vector<Refinement> refinements;  ///< in the order tried; "none" first, always kept
 };
 
-/// quantize() after calibrate(), with each refinement of the float model or of the biases that lowers the
-/// measured loss.
+/// quantize() after calibrate(), with each refinement of the ranges, of the float model or of the biases that lowers the
+/// measured loss. Ranges that are best for each tensor by itself (kAuto) need not be best for the outputs: a rare large value
+/// may be what a score depends on.
 ///
 /// Refinements are tried one after the other on top of those kept; one that finds nothing to change is left
 /// out, one that does not lower the loss is taken back.

@@ -34,13 +34,14 @@ struct HeldOut {
   }
 };
 
-Refined refine(const HeldOut& held_out, const std::function<double(const Model&)>& loss) {
+Refined refine(const HeldOut& held_out, const std::function<double(const Model&)>& loss,
+               RangeMethod method = RangeMethod::kMinMax) {
   std::vector<std::size_t> samples = held_out.data.all();
   samples.pop_back();
   const auto engine = engine::make_openvino_engine();
   QuietHost quiet;
   RefineOptions settings;
-  settings.calibrate.method = RangeMethod::kMinMax;
+  settings.calibrate.method = method;
   QuantizeOptions options;
   options.seven_bit_weights = true;
   return quantize_refined(held_out.model, testing::plan_all(held_out.model), options, held_out.data, samples,
@@ -83,6 +84,20 @@ TEST(QuantizeRefined, KeepsWhatLowersTheLossAndNeverEndsAboveTheStart) {
   }
   EXPECT_DOUBLE_EQ(held_out(refined.quantized.model), kept)
       << "the model returned is the one that was measured";
+}
+
+TEST(QuantizeRefined, TriesRangesByOneMethodWhereEachTensorHadItsOwn) {
+  const HeldOut held_out = uneven();
+  // Each model has a lower loss than the one before, so that everything tried is kept.
+  double loss = 10.0;
+  const Refined refined = refine(held_out, [&](const Model&) { return loss -= 1.0; }, RangeMethod::kAuto);
+  ASSERT_GE(refined.refinements.size(), 4U);
+  EXPECT_EQ(refined.refinements[2].name, "minmax ranges");
+  EXPECT_EQ(refined.refinements[3].name, "mse ranges");
+  ASSERT_FALSE(refined.calibration.ranges.empty());
+  for (const auto& [tensor, range] : refined.calibration.ranges) {
+    EXPECT_EQ(range.method, RangeMethod::kMse) << tensor << ": the method kept last is used from then on";
+  }
 }
 
 TEST(QuantizeRefined, TakesBackWhatDoesNotHelp) {
