@@ -481,7 +481,7 @@ std::unique_ptr<const LossMeter> meter_of_search(engine::Session& reference, con
   std::vector<std::size_t> indices = subject.split.search;
   const double fitting = std::clamp(kShareOfALoss * max_seconds / std::max(run_seconds, 1e-9), 0.0, 1e9);
   (void)thin_out(indices, std::min(kMostForALoss, std::max(kFewestForALoss, static_cast<std::size_t>(fitting))));
-  return std::make_unique<const LossMeter>(subject, reference, indices, kHeldBytes, subject.workers, host);
+  return std::make_unique<const LossMeter>(subject, reference, indices, kHeldBytes, host);
 }
 
 FormatSearchResult search_formats(const std::vector<Candidate*>& bases, const LossMeter& meter, const Subject& subject,

@@ -135,13 +135,13 @@ std::vector<std::vector<quality::OutputLoss>> measure_losses(const Subject& subj
                                                              engine::Session& reference,
                                                              const std::vector<Contender>& contenders,
                                                              const std::vector<std::size_t>& indices,
-                                                             int workers, const Host& host) {
+                                                             const Host& host) {
   const std::vector<std::string> outputs = port_names(reference.outputs());
   std::vector<std::vector<OutputGauge>> gauges;
   for (std::size_t c = 0; c < contenders.size(); ++c) {
     gauges.push_back(gauges_of(subject, outputs));
   }
-  data::Prefetcher samples(*subject.dataset, indices, workers, host.cancel);
+  data::Prefetcher samples(*subject.dataset, indices, subject.workers, host.cancel);
   host.progress.begin("measuring quality", static_cast<std::int64_t>(indices.size()));
   while (const std::optional<data::Sample> sample = samples.next()) {
     host.cancel.throw_if_cancelled();
@@ -173,9 +173,9 @@ struct LossMeter::Held {
 };
 
 LossMeter::LossMeter(const Subject& subject, engine::Session& reference, const std::vector<std::size_t>& indices,
-                     std::size_t max_bytes, int workers, const Host& host)
+                     std::size_t max_bytes, const Host& host)
     : subject_(subject), outputs_(port_names(reference.outputs())) {
-  data::Prefetcher samples(*subject.dataset, indices, workers, host.cancel);
+  data::Prefetcher samples(*subject.dataset, indices, subject.workers, host.cancel);
   host.progress.begin("computing reference outputs", static_cast<std::int64_t>(indices.size()));
   std::size_t bytes = 0;
   while (std::optional<data::Sample> sample = samples.next()) {

@@ -34,7 +34,7 @@ struct Contender {
 /// \throws Error{kInvalidArgument} when outputs differ in shape
 [[nodiscard]] std::vector<std::vector<quality::OutputLoss>> measure_losses(
     const Subject& subject, engine::Session& reference, const std::vector<Contender>& contenders,
-    const std::vector<std::size_t>& indices, int workers, const Host& host);
+    const std::vector<std::size_t>& indices, const Host& host);
 
 /// The greatest relative L2 of all outputs; infinity for a NaN.
 [[nodiscard]] double worst_relative_l2(const std::vector<quality::OutputLoss>& losses);
@@ -45,7 +45,7 @@ class LossMeter {
   /// \param indices    samples of the subject's dataset, not empty
   /// \param max_bytes  of inputs and outputs held; fewer samples are kept when they would not fit, at least one
   LossMeter(const Subject& subject, engine::Session& reference, const std::vector<std::size_t>& indices,
-            std::size_t max_bytes, int workers, const Host& host);
+            std::size_t max_bytes, const Host& host);
   ~LossMeter();
 
   [[nodiscard]] std::size_t samples() const;

@@ -131,7 +131,7 @@ class Flow {
   // What losses are measured against.
   void check_reference() {
     const Reference reference =
-        open_reference(subject_, *engine_, options_.engine, exact_options(), subject_.workers, host_);
+        open_reference(subject_, *engine_, options_.engine, exact_options(), host_);
     engine_is_wrong_ = reference.engine_is_wrong;
     if (!options_.allow_non_finite && !engine_is_wrong_) {
       require_finite_reference(subject_, *engine_, *reference.session, exact_options());
@@ -214,7 +214,7 @@ class Flow {
   void judge(Candidate& candidate, engine::Session& reference, const std::vector<std::size_t>& part) {
     const Opened open(candidate, *engine_);
     candidate.losses =
-        measure_losses(subject_, reference, {{candidate.name, candidate.session.get()}}, part, subject_.workers, host_).front();
+        measure_losses(subject_, reference, {{candidate.name, candidate.session.get()}}, part, host_).front();
     candidate.verdict = quality::judge(options_.budget, candidate.losses);
   }
 

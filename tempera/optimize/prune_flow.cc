@@ -273,12 +273,11 @@ class Flow {
                                                           common_.engine, candidate->failure));
       }
     }
-    const int workers = subject_.workers;
-    open_reference(workers);
+    open_reference();
     const auto losses =
         measure_losses(subject_, *reference_,
                        {{original_.name, original_.session.get()}, {shipped_.name, shipped_.session.get()}},
-                       subject_.split.verify, workers, host_);
+                       subject_.split.verify, host_);
     original_.losses = losses[0];
     shipped_.losses = losses[1];
     original_.verdict = quality::judge(common_.budget, original_.losses);
@@ -293,10 +292,10 @@ class Flow {
     time_candidates({&original_, &shipped_}, subject_, samples, timing, host_);
   }
 
-  void open_reference(int workers) {
+  void open_reference() {
     engine::CompileOptions exact = compile_options(engine::Precision::kFloat32);
     exact.exact = true;
-    Reference reference = optimize::open_reference(subject_, *engine_, common_.engine, exact, workers, host_);
+    Reference reference = optimize::open_reference(subject_, *engine_, common_.engine, exact, host_);
     reference_ = std::move(reference.session);
     report_.notes.insert(report_.notes.end(), reference.notes.begin(), reference.notes.end());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,6 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 using engine::Precision;
 
+constexpr std::size_t kLossSamples = 64;  // of the search part, to judge a model
 constexpr double kKeptSmall = 0.5;  // of the bytes saved on disk: an engine keeps weights as stored, or unpacks them all
 report::LayerRecord record_of(const compress::LayerRecord& layer) {
   report::LayerRecord record;
@@ -77,9 +79,13 @@ class Flow {
     engine::CompileOptions exact = compile_;
     exact.precision = Precision::kFloat32;
     exact.exact = true;
-    reference_ = open_reference(subject_, *engine_, options_.engine, exact, subject_.workers, host_);
+    reference_ = open_reference(subject_, *engine_, options_.engine, exact, host_);
     report_.notes.insert(report_.notes.end(), reference_.notes.begin(), reference_.notes.end());
+    std::vector<std::size_t> judging = subject_.split.search;
+    judging.resize(std::min(judging.size(), kLossSamples));
+    meter_.emplace(subject_, *reference_.session, judging, kHeldBytes, host_);
     write_quantized();
+    meter_.reset();
     measure_written_file();
     measure_memory();
     fill_report();
@@ -105,7 +111,7 @@ class Flow {
     compress::Quantized quantized;
     if (options_.format.activations == compress::ActivationFormat::kFloat) {
       StoredWeights stored =
-          store_weights(subject_, *engine_, compile_, *reference_.session, layers, plan.formats, options_, host_);
+          store_weights(subject_, *engine_, compile_, *meter_, layers, plan.formats, options_, host_);
       quantized = std::move(stored.quantized);
       alone = std::move(stored.alone);
       report_.notes.insert(report_.notes.end(), stored.notes.begin(), stored.notes.end());
@@ -154,14 +160,10 @@ class Flow {
     return std::move(refined.quantized);
   }
 
-  // Relative L2 of the worst output, mean over the search part.
+  // Relative L2 of the worst output, mean over samples of the search part.
   double search_loss(const graph::Model& model) {
     const std::unique_ptr<engine::Session> session = engine_->compile(model, compile_);
-    const auto losses =
-        measure_losses(subject_, *reference_.session, {{"candidate", session.get()}}, subject_.split.search, subject_.workers,
-                       host_)
-            .front();
-    return worst_relative_l2(losses);
+    return worst_relative_l2(meter_->measure(*session, meter_->samples(), host_));
   }
 
   // What was written is loaded afresh and runs beside the original, with the options that both would ship with.
@@ -185,7 +187,7 @@ class Flow {
     const std::vector<Contender> contenders = {{original_.name, original_.session.get()},
                                                {shipped_.name, shipped_.session.get()}};
     const auto losses =
-        measure_losses(subject_, *reference_.session, contenders, subject_.split.verify, subject_.workers, host_);
+        measure_losses(subject_, *reference_.session, contenders, subject_.split.verify, host_);
     original_.losses = losses[0];
     shipped_.losses = losses[1];
     judge_loss();
@@ -277,6 +279,7 @@ class Flow {
   Subject subject_;
   engine::CompileOptions compile_;
   Reference reference_;
+  std::optional<LossMeter> meter_;  ///< while weights are chosen
   Candidate original_;
   Candidate shipped_;
   MemoryUse before_;

@@ -31,7 +31,7 @@ std::unique_ptr<engine::Session> reopen_reference(const Subject& subject, const 
 }
 
 Reference open_reference(const Subject& subject, const engine::Engine& engine, const std::string& engine_name,
-                         const engine::CompileOptions& exact, int workers, const Host& host) {
+                         const engine::CompileOptions& exact, const Host& host) {
   Reference reference;
   reference.session = engine.compile(subject.model, exact);
   if (engine_name == "torch") {
@@ -43,7 +43,7 @@ Reference open_reference(const Subject& subject, const engine::Engine& engine, c
     interpreter = reopen_reference(subject, engine, exact, true);
     std::vector<std::size_t> few = subject.split.search;
     few.resize(std::min(few.size(), kCompared));
-    distances = measure_losses(subject, *interpreter, {{"original", reference.session.get()}}, few, workers, host).front();
+    distances = measure_losses(subject, *interpreter, {{"original", reference.session.get()}}, few, host).front();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kCancelled) {
       throw;

@@ -22,7 +22,7 @@ struct Reference {
 /// \param exact  f32, with exact set
 /// \throws what the engine throws when it does not take the original
 [[nodiscard]] Reference open_reference(const Subject& subject, const engine::Engine& engine, const std::string& engine_name,
-                                       const engine::CompileOptions& exact, int workers, const Host& host);
+                                       const engine::CompileOptions& exact, const Host& host);
 
 /// The session of a Reference once more, for a flow that closes it while it is not asked.
 ///

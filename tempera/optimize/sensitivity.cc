@@ -70,13 +70,13 @@ class Meter {
     engine::CompileOptions exact = compile_;
     exact.precision = engine::Precision::kFloat32;
     exact.exact = true;
-    reference_ = optimize::open_reference(subject_, *engine_, options_.engine, exact, subject_.workers, host_);
+    reference_ = optimize::open_reference(subject_, *engine_, options_.engine, exact, host_);
     for (const std::string& note : reference_.notes) {
       host_.log.warning(note);
     }
     std::vector<std::size_t> indices = subject_.split.search;
     indices.resize(std::min(indices.size(), options_.samples));
-    losses_.emplace(subject_, *reference_.session, indices, kHeldBytes, subject_.workers, host_);
+    losses_.emplace(subject_, *reference_.session, indices, kHeldBytes, host_);
   }
 
   void calibrate(const std::vector<Layer>& layers) {

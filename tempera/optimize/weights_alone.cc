@@ -20,7 +20,6 @@
 namespace tempera::optimize {
 namespace {
 
-constexpr std::size_t kLossSamples = 64;   // of the search part, to judge a model
 // 16,384 vectors: eight times the largest factorised block; from few samples codes fit those alone.
 constexpr std::size_t kHessianSamples = 64;
 constexpr std::int64_t kVectorsASample = 256;
@@ -28,10 +27,10 @@ constexpr std::int64_t kVectorsASample = 256;
 class WeightStorer {
  public:
   WeightStorer(const Subject& subject, const engine::Engine& engine, const engine::CompileOptions& compile,
-               engine::Session& reference, const std::vector<compress::Layer>& layers, const compress::QuantizationPlan& plan,
+               const LossMeter& meter, const std::vector<compress::Layer>& layers, const compress::QuantizationPlan& plan,
                const QuantizeModelOptions& options, const Host& host)
       : subject_(subject), engine_(engine), compile_(compile), plan_(plan), options_(options), host_(host),
-        meter_(subject, reference, judging_samples(subject), kHeldBytes, subject.workers, host) {
+        meter_(meter) {
     std::copy_if(layers.begin(), layers.end(), std::back_inserter(planned_),
                  [&](const compress::Layer& layer) { return plan.find(layer.name) != plan.end(); });
     exact_ = compile;
@@ -46,12 +45,6 @@ class WeightStorer {
   }
 
  private:
-  static std::vector<std::size_t> judging_samples(const Subject& subject) {
-    std::vector<std::size_t> indices = subject.split.search;
-    indices.resize(std::min(indices.size(), kLossSamples));
-    return indices;
-  }
-
   // Made-up inputs say nothing about what a layer meets.
   [[nodiscard]] bool may_learn_from_data() const {
     return !subject_.random_data && compress::has_scales(options_.format.weights);
@@ -184,7 +177,7 @@ class WeightStorer {
   const compress::QuantizationPlan& plan_;
   const QuantizeModelOptions& options_;
   const Host& host_;
-  const LossMeter meter_;
+  const LossMeter& meter_;
   engine::CompileOptions exact_;  ///< f32 on the CPU, for the interpreter and for means
   std::vector<compress::Layer> planned_;
   StoredWeights result_;
@@ -193,9 +186,9 @@ class WeightStorer {
 }  // namespace
 
 StoredWeights store_weights(const Subject& subject, const engine::Engine& engine, const engine::CompileOptions& compile,
-                            engine::Session& reference, const std::vector<compress::Layer>& layers,
+                            const LossMeter& meter, const std::vector<compress::Layer>& layers,
                             const compress::QuantizationPlan& plan, const QuantizeModelOptions& options, const Host& host) {
-  return WeightStorer(subject, engine, compile, reference, layers, plan, options, host).run();
+  return WeightStorer(subject, engine, compile, meter, layers, plan, options, host).run();
 }
 
 }  // namespace tempera::optimize

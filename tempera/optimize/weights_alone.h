@@ -10,6 +10,7 @@
 #include "tempera/compress/quantize/plan.h"
 #include "tempera/compress/quantize/quantize.h"
 #include "tempera/engine/engine.h"
+#include "tempera/optimize/losses.h"
 #include "tempera/optimize/quantize_model.h"
 #include "tempera/optimize/subject.h"
 
@@ -26,10 +27,10 @@ struct StoredWeights {
 /// With data, codes are also chosen by GPTQ and biases take up the mean error of their layer; of each the better is kept by
 /// the loss of the worst output on the search part.
 ///
-/// \param compile    options of the engine that will run the file; losses are measured so
-/// \param reference  what losses are measured against
+/// \param compile  options of the engine that will run the file; losses are measured so
+/// \param meter    of the search part
 [[nodiscard]] StoredWeights store_weights(const Subject& subject, const engine::Engine& engine,
-                                          const engine::CompileOptions& compile, engine::Session& reference,
+                                          const engine::CompileOptions& compile, const LossMeter& meter,
                                           const std::vector<compress::Layer>& layers, const compress::QuantizationPlan& plan,
                                           const QuantizeModelOptions& options, const Host& host);
 
