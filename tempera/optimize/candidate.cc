@@ -132,6 +132,11 @@ void time_in_turns(Candidate& baseline, const std::vector<Candidate*>& contender
   }
 }
 
+double comparable_ms(const Candidate& candidate, const Candidate& baseline) {
+  const double baseline_ms = baseline.timing.latency.median_ms;
+  return &candidate == &baseline ? baseline_ms : baseline_ms / candidate.timing.speedup.median;
+}
+
 std::size_t choose(const std::vector<Candidate>& candidates) {
   constexpr double kAsFast = 0.97;
   // An original that its engine computes wrongly is replaced by anything right, however fast.

@@ -19,6 +19,7 @@ struct Candidate {
   std::shared_ptr<const graph::Model> model;
   engine::CompileOptions options;
   bool rewritten = false;        ///< differs from the original file
+  std::vector<std::string> history;  ///< of the shipped one: the steps that its file tells (history.h)
   std::int64_t weight_bytes = 0; ///< of all initialisers, as stored
   std::unique_ptr<engine::Session> session;  ///< while it is open; a compiled model holds weights of its own
   double load_ms = 0.0;  ///< to compile and run once
@@ -77,6 +78,10 @@ void time_against(Candidate& baseline, Candidate& contender, const Subject& subj
 void time_in_turns(Candidate& baseline, const std::vector<Candidate*>& contenders, const engine::Engine& engine,
                    const Subject& subject, const std::vector<data::Sample>& samples, engine::TimingOptions options,
                    const Host& host);
+
+/// Latency as it would have been when the baseline was timed: candidates were timed beside it in different minutes, when
+/// the machine was faster or slower, so only their speed-ups over it compare.
+[[nodiscard]] double comparable_ms(const Candidate& candidate, const Candidate& baseline);
 
 /// The candidate to keep among those that run, were measured in full, are within the budget and are faster than the first
 /// beyond chance: the fastest by its speed-up over the first; of those within 3 % of it, the one with the least bytes of

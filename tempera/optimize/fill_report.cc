@@ -10,7 +10,6 @@
 
 #include "tempera/base/hash.h"
 #include "tempera/engine/measure/cpu.h"
-#include "tempera/optimize/history.h"
 #include "tempera/optimize/node_times.h"
 #include "tempera/quality/metrics.h"
 
@@ -216,6 +215,7 @@ void fill_samples(report::Report& report, const data::Split& split) {
 void fill_results(report::Report& report, const OptimizeOptions& options, const Subject& subject,
                   const engine::Engine& engine, const std::vector<Candidate>& candidates, std::size_t chosen,
                   const Candidate& shipped, const fs::path& written, const Host& host) {
+  report.history = shipped.history;
   report.candidates.clear();
   const std::int64_t before_bytes = bytes_with_weights(options.subject.model, candidates.front().weight_bytes);
   for (std::size_t i = 0; i < candidates.size(); ++i) {

@@ -135,7 +135,7 @@ void MixBench::measure(Mix& mix) {
   engine::TimingOptions timing;
   timing.pairs = kRoughPairs;
   timing.warmup = 2;
-  mix.latency_ms = base_.timing.latency.median_ms / speedup(base_, mix.candidate, timing).median;
+  mix.latency_ms = comparable_ms(base_, *options_.original) / speedup(base_, mix.candidate, timing).median;
   trials_.push_back({mix.candidate.name, mix.loss, mix.latency_ms, mix.bytes, mix.candidate.verdict.within, false});
   if (options_.best != nullptr && mix.candidate.verdict.within) {
     options_.best->offer(mix.candidate, mix.latency_ms);

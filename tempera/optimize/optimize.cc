@@ -206,9 +206,11 @@ class Flow {
     note_short_timing(candidates_.front().timing);
     best_.emplace(out_.work() / "best", subject_.recipe, options_.engine);
     if (chosen_ != 0) {
-      best_->offer(candidates_[chosen_], candidates_[chosen_].timing.latency.median_ms);
+      best_->offer(candidates_[chosen_], latency_of(candidates_[chosen_]));
     }
   }
+
+  [[nodiscard]] double latency_of(const Candidate& candidate) const { return comparable_ms(candidate, candidates_.front()); }
 
   // Losses of the candidate on a part of the data, and what the budget says of them.
   void judge(Candidate& candidate, engine::Session& reference, const std::vector<std::size_t>& part) {
@@ -269,15 +271,15 @@ class Flow {
   // Beside the original: those within the budget and not far behind the fastest of them by the rough times; the others
   // keep those.
   [[nodiscard]] std::vector<Candidate*> worth_timing(const std::vector<Candidate*>& running) const {
-    double best = running.front()->timing.latency.median_ms;
+    double best = latency_of(*running.front());
     for (const Candidate* candidate : running) {
       if (candidate->verdict.within) {
-        best = std::min(best, candidate->timing.latency.median_ms);
+        best = std::min(best, latency_of(*candidate));
       }
     }
     std::vector<Candidate*> kept;
     std::copy_if(running.begin() + 1, running.end(), std::back_inserter(kept), [&](const Candidate* candidate) {
-      return candidate->verdict.within && candidate->timing.latency.median_ms < kHopeless * best;
+      return candidate->verdict.within && latency_of(*candidate) < kHopeless * best;
     });
     return kept;
   }
@@ -332,8 +334,7 @@ class Flow {
     for (std::size_t i = 1; i < candidates_.size(); ++i) {
       const Candidate& candidate = candidates_[i];
       if (candidate.rewritten && candidate.failure.empty() && candidate.dropped.empty() && candidate.verdict.within &&
-          (!best.has_value() ||
-           candidate.timing.latency.median_ms < candidates_[*best].timing.latency.median_ms)) {
+          (!best.has_value() || latency_of(candidate) < latency_of(candidates_[*best]))) {
         best = i;
       }
     }
@@ -363,6 +364,7 @@ class Flow {
       search.budget.limit *= kRoomToVerify;
     }
     search.pairs = options_.pairs;
+    search.original = &candidates_.front();
     search.quantize.seven_bit_weights = !has_integer_dot_product();
     search.calibrate.method = options_.range_method;
     search.calibrate.workers = subject_.workers;
@@ -403,7 +405,7 @@ class Flow {
     report_.layers_of = found.candidates.empty() ? "" : found.candidates.front().name;
     for (const Candidate& candidate : candidates_) {
       if (candidate.failure.empty() && candidate.dropped.empty()) {
-        report_.trials.push_back({candidate.name, worst_relative_l2(candidate.losses), candidate.timing.latency.median_ms,
+        report_.trials.push_back({candidate.name, worst_relative_l2(candidate.losses), latency_of(candidate),
                                   candidate.weight_bytes, candidate.verdict.within, false});
       }
     }
@@ -456,9 +458,8 @@ class Flow {
         found.push_back(&candidate);
       }
     }
-    std::stable_sort(found.begin(), found.end(), [](const Candidate* a, const Candidate* b) {
-      return a->timing.latency.median_ms < b->timing.latency.median_ms;
-    });
+    std::stable_sort(found.begin(), found.end(),
+                     [this](const Candidate* a, const Candidate* b) { return latency_of(*a) < latency_of(*b); });
     return found;
   }
 
@@ -538,7 +539,7 @@ class Flow {
     engine::release_freed_memory();
     const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.verify, kTimedSamples);
     prepare(shipped, *engine_, subject_, samples);
-    report_.history = history_of(*shipped.model);
+    shipped.history = history_of(*shipped.model);
     shipped.model.reset();  // the session has the weights
     if (!shipped.failure.empty()) {
       throw Error(ErrorCode::kEngineFailed, "the written file does not run: " + shipped.failure)

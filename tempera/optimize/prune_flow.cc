@@ -264,6 +264,7 @@ class Flow {
     shipped_.name = fmt::format("pruned {}, as written", engine::to_string(precision()));
     shipped_.model = std::make_shared<const graph::Model>(onnx::read_model(out_.staging() / "model.onnx"));
     shipped_.rewritten = true;
+    shipped_.history = history_of(*shipped_.model);
     for (Candidate* candidate : {&original_, &shipped_}) {
       host_.progress.begin("compiling " + candidate->name, 0);
       candidate->options = compile_options(precision());

@@ -173,6 +173,7 @@ class Flow {
     shipped_.name = fmt::format("as written ({}, {})", format_name(options_), engine::to_string(compile_.precision));
     shipped_.model = std::make_shared<const graph::Model>(onnx::read_model(out_.staging() / "model.onnx"));
     shipped_.rewritten = true;
+    shipped_.history = history_of(*shipped_.model);
     const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.verify, kTimedSamples);
     for (Candidate* candidate : {&original_, &shipped_}) {
       candidate->options = compile_;
