@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,9 +67,12 @@ class FormatSearch {
     return true;
   }
 
-  // After begin(): latency of the model with int8 wherever it can be; infinite when that does not run.
-  [[nodiscard]] double first_latency_ms() const {
-    return everywhere_.has_value() ? everywhere_->latency_ms : std::numeric_limits<double>::infinity();
+  // After begin(): whether the model with int8 wherever it can be is faster here than in another search.
+  [[nodiscard]] bool begins_faster_than(const FormatSearch& other) const {
+    if (!everywhere_.has_value() || !other.everywhere_.has_value()) {
+      return everywhere_.has_value();
+    }
+    return bench_.speedup(other.everywhere_->candidate, everywhere_->candidate, question(false)).median > 1.0;
   }
 
   // Steps 3 to 5, after begin().
@@ -499,7 +501,7 @@ FormatSearchResult search_formats(const std::vector<Candidate*>& bases, const Lo
     searches.push_back(std::make_unique<FormatSearch>(*base, meter, subject, engine, options, start, host));
     FormatSearch* search = searches.back().get();
     const Opened open(*base, engine);
-    if (search->begin() && (best == nullptr || search->first_latency_ms() < best->first_latency_ms())) {
+    if (search->begin() && (best == nullptr || search->begins_faster_than(*best))) {
       best = search;
       best_base = base;
     }
