@@ -146,8 +146,8 @@ class FormatSearch {
       const compress::QuantizeOptions before = bench_.style();
       compress::QuantizeOptions other = before;
       other.*member = !(other.*member);
-      const bool same_places = activation_tensors(bench_.model(), mix.plan, before) ==
-                               activation_tensors(bench_.model(), mix.plan, other);
+      const bool same_places = quantized_inputs(bench_.model(), mix.plan, before) ==
+                               quantized_inputs(bench_.model(), mix.plan, other);
       if (!time_for_a_mix() || (member == &compress::QuantizeOptions::join_codes && same_places)) {
         continue;
       }

@@ -395,4 +395,13 @@ std::vector<std::string> activation_tensors(const graph::Model& model, const Qua
   return names;
 }
 
+std::size_t quantized_inputs(const graph::Model& model, const QuantizationPlan& plan, const QuantizeOptions& options) {
+  const Selection selection = select(model.graph, plan);
+  std::size_t count = 0;
+  for (const QuantizedTensor& tensor : place(model.graph, selection.layers, selection.formats, options).tensors) {
+    count += tensor.readers.size();
+  }
+  return count;
+}
+
 }  // namespace tempera::compress

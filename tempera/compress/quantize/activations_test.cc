@@ -163,6 +163,26 @@ TEST(QuantizeActivations, ConcatPartsShareTheWiderRange) {
   EXPECT_LT(relative_l2(run(result.model, inputs)[0], run(model, inputs)[0]), 0.02);
 }
 
+// One Concat of the same parts is read by a layer, the other by a normalisation: joining adds readers, but no tensor.
+TEST(QuantizedInputs, TellPlacesApartWhereTheTensorsAreTheSame) {
+  const Model model = parse(R"(g (float[1,4,8,8] x, float[4,4,1,1] w, float[4,4,1,1] u, float[4,8,1,1] v, float[1,8,1,1] s)
+        => (float[1,4,8,8] y, float[1,8,8,8] z) {
+      p = Conv(x, w)
+      q = Conv(x, u)
+      read = Concat<axis = 1>(p, q)
+      y = Conv(read, v)
+      other = Concat<axis = 1>(p, q)
+      z = Mul(other, s) })",
+                            21, {"w", "u", "v", "s"});
+  const QuantizationPlan plan = plan_all(model);
+  const QuantizeOptions apart;
+  QuantizeOptions joined;
+  joined.join_codes = true;
+  EXPECT_EQ(activation_tensors(model, plan, apart), activation_tensors(model, plan, joined));
+  EXPECT_EQ(quantized_inputs(model, plan, apart), 4U);   // x twice, p and q in the first Concat
+  EXPECT_EQ(quantized_inputs(model, plan, joined), 6U);  // and in the second
+}
+
 TEST(QuantizeActivations, ZeroPaddingStaysExactlyZero) {
   const Model model = parse(R"(g (float[1,1,1,1] x) => (float[1,1,3,3] y)
     <int64[8] pads = {0,0,1,1,0,0,1,1}, float[1,1,1,1] w = {1.0}> {

@@ -63,4 +63,9 @@ struct Quantized {
 [[nodiscard]] std::vector<std::string> activation_tensors(const graph::Model& model, const QuantizationPlan& plan,
                                                           const QuantizeOptions& options);
 
+/// How many inputs of nodes would read codes: what an option changes of the places of codes shows here, where the tensors
+/// with ranges may stay the same.
+[[nodiscard]] std::size_t quantized_inputs(const graph::Model& model, const QuantizationPlan& plan,
+                                           const QuantizeOptions& options);
+
 }  // namespace tempera::compress
