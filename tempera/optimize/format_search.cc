@@ -75,6 +75,9 @@ class FormatSearch {
     return bench_.speedup(other.everywhere_->candidate, everywhere_->candidate, question(false)).median > 1.0;
   }
 
+  // Another search goes on instead: what this one began with is not needed any more.
+  void give_up() { everywhere_.reset(); }
+
   // Steps 3 to 5, after begin().
   void refine() {
     std::optional<Mix> mix = std::move(everywhere_);
@@ -350,6 +353,7 @@ class FormatSearch {
   void keep_as_safer(Mix mix) {
     if (mix.candidate.verdict.within) {
       safer_ = std::move(mix);
+      close(safer_->candidate);
     }
   }
 
@@ -502,8 +506,13 @@ FormatSearchResult search_formats(const std::vector<Candidate*>& bases, const Lo
     FormatSearch* search = searches.back().get();
     const Opened open(*base, engine);
     if (search->begin() && (best == nullptr || search->begins_faster_than(*best))) {
+      if (best != nullptr) {
+        best->give_up();
+      }
       best = search;
       best_base = base;
+    } else {
+      search->give_up();
     }
   }
   if (best != nullptr) {
