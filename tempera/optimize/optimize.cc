@@ -142,7 +142,8 @@ class Flow {
   // 3. The original in each other precision, and the same after the rewrites. A few rounds tell who has no chance.
   void propose_candidates() {
     host_.progress.begin("rewriting", 0);
-    rewritten_ = rewrite_without(options_.skip_passes, options_.dump_after);
+    const Rewritten after = rewrite_without(options_.skip_passes, options_.dump_after);
+    report_.passes = after.passes;
     Candidate& original = candidates_.front();
     std::vector<Candidate> proposed;
     {
@@ -150,8 +151,8 @@ class Flow {
       time_candidates({&original}, subject_, search_samples(), rough_timing(), host_);
       for (const bool rewritten : {false, true}) {
         for (const Precision precision : precisions_) {
-          if (rewritten ? rewritten_.changed : precision != original.options.precision) {
-            proposed.push_back(compiled(rewritten, precision, rewritten ? rewritten_.model : original.model));
+          if (rewritten ? after.changed : precision != original.options.precision) {
+            proposed.push_back(compiled(rewritten, precision, rewritten ? after.model : original.model));
             drop_if_slower(proposed.back(), original);
             close(proposed.back());
           }
@@ -307,7 +308,6 @@ class Flow {
   // the fastest rewritten candidate within the budget, even when the original beats it: it may not without the pass
   // at fault.
   void revert_what_does_not_help() {
-    report_.passes = rewritten_.passes;
     const std::optional<std::size_t> which = fastest_rewritten();
     if (!options_.try_reverting || !which.has_value()) {
       return;
@@ -540,7 +540,8 @@ class Flow {
     const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.verify, kTimedSamples);
     prepare(shipped, *engine_, subject_, samples);
     shipped.history = history_of(*shipped.model);
-    shipped.model.reset();  // the session has the weights
+    share_weights_of(*shipped.model);
+    shipped.model.reset();  // the session has what it needs
     if (!shipped.failure.empty()) {
       throw Error(ErrorCode::kEngineFailed, "the written file does not run: " + shipped.failure)
           .in("verification");
@@ -575,6 +576,22 @@ class Flow {
     write_text_file(out_.staging() / "report.html", report::to_html(report_));
   }
 
+  // The session of the written file holds the weights that were read: the chosen model, and all candidates made of it, go
+  // on with those in place of their own.
+  void share_weights_of(const graph::Model& read) {
+    const std::shared_ptr<const graph::Model> written = candidates_[chosen_].model;
+    if (chosen_ == 0) {
+      return;
+    }
+    auto same = std::make_shared<graph::Model>(read);
+    same->metadata = written->metadata;  // without the step that the file tells: another candidate may yet be written
+    for (Candidate& candidate : candidates_) {
+      if (candidate.model == written) {
+        candidate.model = same;
+      }
+    }
+  }
+
   [[nodiscard]] const std::vector<data::Sample>& search_samples() {
     if (search_samples_.empty()) {
       search_samples_ = load_samples(subject_, subject_.split.search, kTimedSamples);
@@ -597,7 +614,6 @@ class Flow {
   std::unique_ptr<engine::Evaluator> evaluator_;
   Subject subject_;
   std::vector<Precision> precisions_;  ///< to try, the original's first
-  Rewritten rewritten_;
   std::vector<Candidate> candidates_;
   std::vector<data::Sample> search_samples_;
   Answers answers_;
