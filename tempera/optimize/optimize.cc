@@ -580,8 +580,8 @@ class Flow {
   // on with those in place of their own.
   void share_weights_of(const graph::Model& read) {
     const std::shared_ptr<const graph::Model> written = candidates_[chosen_].model;
-    if (chosen_ == 0) {
-      return;
+    if (written == candidates_.front().model) {
+      return;  // the original, which the subject holds in any case
     }
     auto same = std::make_shared<graph::Model>(read);
     same->metadata = written->metadata;  // without the step that the file tells: another candidate may yet be written
