@@ -1,8 +1,13 @@
 #include "tempera/base/file.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <random>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -40,6 +45,62 @@ class Descriptor {
  private:
   int number_;
 };
+
+/// The mappings that live.
+class Mappings {
+ public:
+  static Mappings& all() {
+    static auto* mappings = new Mappings;  // never destroyed: tensors that outlive main() may still hold mappings
+    return *mappings;
+  }
+
+  void add(const std::byte* first, std::size_t size) {
+    const std::lock_guard lock(mutex_);
+    mappings_[first] = size;
+  }
+
+  void unmap(const std::byte* first) {
+    const std::lock_guard lock(mutex_);
+    const auto found = mappings_.find(first);
+    ::munmap(const_cast<std::byte*>(first), found->second);
+    mappings_.erase(found);
+  }
+
+  [[nodiscard]] bool contain(const std::byte* byte) {
+    const std::lock_guard lock(mutex_);
+    const auto after = mappings_.upper_bound(byte);
+    return after != mappings_.begin() && byte < std::prev(after)->first + std::prev(after)->second;
+  }
+
+  void release_pages() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [first, size] : mappings_) {
+      (void)::madvise(const_cast<std::byte*>(first), size, MADV_DONTNEED);  // never written, so nothing is lost
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<const std::byte*, std::size_t, std::less<>> mappings_;  // by first byte, with the size
+};
+
+MappedFile map_descriptor(int descriptor, std::size_t size, const fs::path& path) {
+  MappedFile mapped;
+  mapped.size = size;
+  if (size == 0) {
+    static constexpr std::byte kNothing{};
+    mapped.data = std::shared_ptr<const std::byte>(&kNothing, [](const std::byte*) {});
+    return mapped;
+  }
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (address == MAP_FAILED) {
+    throw_errno(path, "map", errno);
+  }
+  const auto* first = static_cast<const std::byte*>(address);
+  Mappings::all().add(first, size);
+  mapped.data = std::shared_ptr<const std::byte>(first, [](const std::byte* mapping) { Mappings::all().unmap(mapping); });
+  return mapped;
+}
 
 int open_regular(const fs::path& path, struct stat& status) {
   // O_NONBLOCK: a FIFO given by mistake must not hang the process.
@@ -100,22 +161,46 @@ std::shared_ptr<const std::byte> MappedFile::slice(std::size_t offset, std::size
 MappedFile map_file(const fs::path& path) {
   struct stat status = {};
   const Descriptor file(open_regular(path, status));
-  MappedFile mapped;
-  mapped.size = static_cast<std::size_t>(status.st_size);
-  if (mapped.size == 0) {
-    static constexpr std::byte kNothing{};
-    mapped.data = std::shared_ptr<const std::byte>(&kNothing, [](const std::byte*) {});
-    return mapped;
-  }
-  void* address = ::mmap(nullptr, mapped.size, PROT_READ, MAP_PRIVATE, file.number(), 0);
-  if (address == MAP_FAILED) {
-    throw_errno(path, "map", errno);
-  }
-  mapped.data = std::shared_ptr<const std::byte>(
-      static_cast<const std::byte*>(address),
-      [address, size = mapped.size](const std::byte*) { ::munmap(address, size); });
-  return mapped;
+  return map_descriptor(file.number(), static_cast<std::size_t>(status.st_size), path);
 }
+
+void release_mapped_pages() { Mappings::all().release_pages(); }
+
+bool is_mapped(const std::byte* byte) { return Mappings::all().contain(byte); }
+
+ScratchFile::ScratchFile(fs::path folder) : folder_(std::move(folder)) {
+  descriptor_ = ::open(folder_.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+  if (descriptor_ < 0) {  // a file system without nameless files
+    std::string path = (folder_ / ".scratch.XXXXXX").string();
+    descriptor_ = ::mkostemp(path.data(), O_CLOEXEC);
+    if (descriptor_ < 0) {
+      throw_errno(folder_, "make a scratch file in", errno == ENOENT ? EIO : errno);
+    }
+    ::unlink(path.c_str());
+  }
+}
+
+ScratchFile::~ScratchFile() { ::close(descriptor_); }
+
+std::size_t ScratchFile::append(std::span<const std::byte> bytes) {
+  constexpr std::size_t kAlignment = 64;
+  const std::size_t offset = (size_ + kAlignment - 1) / kAlignment * kAlignment;
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t written = ::pwrite(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written < 0) {
+      throw_errno(folder_, "write a scratch file in", errno);
+    }
+    done += static_cast<std::size_t>(written);
+  }
+  size_ = offset + bytes.size();
+  return offset;
+}
+
+MappedFile ScratchFile::map() const { return map_descriptor(descriptor_, size_, folder_); }
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");

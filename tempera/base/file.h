@@ -32,6 +32,34 @@ struct MappedFile {
 /// \throws Error{kNotFound, kIo}
 [[nodiscard]] MappedFile map_file(const std::filesystem::path& path);
 
+/// Gives the pages of all mapped files back to the system; those that are read again come back from the files. Safe while
+/// others read them.
+void release_mapped_pages();
+/// Whether the byte lies in a mapped file.
+[[nodiscard]] bool is_mapped(const std::byte* byte);
+
+/// A file without a name, gone with the last mapping of it: room on a disk for bytes that are rarely read, which would
+/// otherwise take memory.
+class ScratchFile {
+ public:
+  /// \throws Error{kIo} when none can be made in the folder, which must exist
+  explicit ScratchFile(std::filesystem::path folder);
+  ~ScratchFile();
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+
+  /// \return where the bytes lie in the file, a multiple of 64. \throws Error{kIo}, for example on a full disk
+  std::size_t append(std::span<const std::byte> bytes);
+
+  /// All that was appended so far. \throws Error{kIo}
+  [[nodiscard]] MappedFile map() const;
+
+ private:
+  std::filesystem::path folder_;
+  int descriptor_ = -1;
+  std::size_t size_ = 0;
+};
+
 /// Writes a file that appears whole or not at all: the bytes go to a temporary file in the same folder, which
 /// replaces `path` in commit(). Without commit() nothing is left behind.
 class AtomicFile {

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
+#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -95,6 +97,32 @@ TEST_F(FileTest, MappingEqualsContentAndSlicesOutliveIt) {
     EXPECT_EQ(code_of([&] { (void)mapped.slice(12, 0); }), ErrorCode::kInvalidArgument);
   }
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(slice.get()), 5), "world");
+}
+
+TEST_F(FileTest, ReleasedPagesComeBackFromTheFile) {
+  write_text_file(folder_ / "x", "hello world");
+  const MappedFile mapped = map_file(folder_ / "x");
+  EXPECT_TRUE(is_mapped(mapped.data.get()));
+  EXPECT_TRUE(is_mapped(mapped.data.get() + 10));
+  EXPECT_FALSE(is_mapped(mapped.data.get() + 11));
+  release_mapped_pages();
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(mapped.data.get()), 11), "hello world");
+}
+
+TEST_F(FileTest, ScratchFileKeepsBytesAndLeavesNothing) {
+  MappedFile mapped;
+  std::size_t second = 0;
+  {
+    ScratchFile scratch(folder_);
+    EXPECT_EQ(scratch.append(std::as_bytes(std::span("first"))), 0U);
+    second = scratch.append(std::as_bytes(std::span("second")));
+    mapped = scratch.map();
+    EXPECT_EQ(file_count(), 0U);
+  }
+  EXPECT_EQ(second, 64U);
+  EXPECT_STREQ(reinterpret_cast<const char*>(mapped.data.get()), "first");
+  EXPECT_STREQ(reinterpret_cast<const char*>(mapped.slice(second, 7).get()), "second");
+  EXPECT_EQ(code_of([&] { ScratchFile none(folder_ / "none"); }), ErrorCode::kIo);
 }
 
 TEST_F(FileTest, EmptyFileMapsToNoBytes) {

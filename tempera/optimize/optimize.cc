@@ -31,6 +31,7 @@
 #include "tempera/optimize/rewrite.h"
 #include "tempera/optimize/scatter.h"
 #include "tempera/optimize/subject.h"
+#include "tempera/optimize/weights_on_disk.h"
 
 namespace tempera::optimize {
 namespace {
@@ -96,6 +97,7 @@ class Flow {
   // 1. The model, how to feed it, and data in three disjoint parts.
   void read_subject() {
     subject_ = load_subject(options_.subject, host_);
+    move_weights_to_disk(subject_.model, out_.work());
     fill_header(report_, options_, subject_);
     if (!subject_.random_data && !subject_.split.sufficient) {
       report_.notes.push_back("insufficient data: " + subject_.split.reason +
@@ -495,7 +497,11 @@ class Flow {
     rewriting.skip_passes = skipped;
     rewriting.dump_after = dump_after;
     rewriting.dump_folder = options_.dump_folder.empty() ? out_.work() / "dump" : options_.dump_folder;
-    return rewrite(subject_, *evaluator_, rewriting, host_);
+    Rewritten after = rewrite(subject_, *evaluator_, rewriting, host_);
+    graph::Model model = *after.model;
+    move_weights_to_disk(model, out_.work());
+    after.model = std::make_shared<const graph::Model>(std::move(model));
+    return after;
   }
 
   // 7. Model and recipe go to the staging folder; nothing is visible yet.
@@ -535,13 +541,13 @@ class Flow {
     shipped.name = fmt::format("as written ({})", chosen.name);
     shipped.rewritten = chosen.rewritten;
     shipped.options = chosen.options;
-    shipped.model = std::make_shared<const graph::Model>(onnx::read_model(out_.staging() / "model.onnx"));
+    graph::Model written = onnx::read_model(out_.staging() / "model.onnx");
+    shipped.history = history_of(written);
+    move_weights_to_disk(written, out_.work());
+    shipped.model = std::make_shared<const graph::Model>(std::move(written));
     engine::release_freed_memory();
     const std::vector<data::Sample> samples = load_samples(subject_, subject_.split.verify, kTimedSamples);
     prepare(shipped, *engine_, subject_, samples);
-    shipped.history = history_of(*shipped.model);
-    share_weights_of(*shipped.model);
-    shipped.model.reset();  // the session has what it needs
     if (!shipped.failure.empty()) {
       throw Error(ErrorCode::kEngineFailed, "the written file does not run: " + shipped.failure)
           .in("verification");
@@ -574,22 +580,6 @@ class Flow {
                  out_.staging() / "model.onnx", host_);
     write_text_file(out_.staging() / "report.json", report::to_json(report_));
     write_text_file(out_.staging() / "report.html", report::to_html(report_));
-  }
-
-  // The session of the written file holds the weights that were read: the chosen model, and all candidates made of it, go
-  // on with those in place of their own.
-  void share_weights_of(const graph::Model& read) {
-    const std::shared_ptr<const graph::Model> written = candidates_[chosen_].model;
-    if (written == candidates_.front().model) {
-      return;  // the original, which the subject holds in any case
-    }
-    auto same = std::make_shared<graph::Model>(read);
-    same->metadata = written->metadata;  // without the step that the file tells: another candidate may yet be written
-    for (Candidate& candidate : candidates_) {
-      if (candidate.model == written) {
-        candidate.model = same;
-      }
-    }
   }
 
   [[nodiscard]] const std::vector<data::Sample>& search_samples() {

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "tempera/base/error.h"
+#include "tempera/base/file.h"
 
 namespace tempera::engine {
 namespace {
@@ -104,7 +105,10 @@ ResidentMemory resident_memory() {
   return memory;
 }
 
-void release_freed_memory() { (void)::malloc_trim(0); }
+void release_freed_memory() {
+  (void)::malloc_trim(0);
+  release_mapped_pages();
+}
 
 bool reset_peak_memory() {
   std::ofstream file("/proc/self/clear_refs");

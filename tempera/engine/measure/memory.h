@@ -15,7 +15,8 @@ struct ResidentMemory {
 /// \throws Error{kIo} when the system does not say
 [[nodiscard]] ResidentMemory resident_memory();
 
-/// Returns to the system what this process freed and its allocator still holds.
+/// Returns to the system what this process freed and its allocator still holds, and pages of mapped files, which come back
+/// when they are read.
 void release_freed_memory();
 
 /// Makes the present size the peak (writes 5 to /proc/self/clear_refs).
