@@ -15,6 +15,7 @@ import logging
 import pathlib
 import platform
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -41,11 +42,35 @@ CASES = {
 
 
 class Reader(CalibrationDataReader):
-    def __init__(self, inputs):
-        self.left = iter(inputs)
+    def __init__(self, folder):
+        self.left = iter(sorted(folder.glob("*.npz")))
 
     def get_next(self):
-        return next(self.left, None)
+        path = next(self.left, None)
+        return None if path is None else dict(np.load(path))
+
+
+def quantize_with_onnxruntime(model, samples_folder, out):
+    """In a process of its own (see onnxruntime_int8): on some models it ends the process."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = pathlib.Path(folder) / "prepared.onnx"
+        try:
+            quant_pre_process(str(model), str(prepared))
+        except Exception:
+            prepared = model
+        start = time.time()
+        quantize_static(str(prepared), str(out), Reader(samples_folder), quant_format=QuantFormat.QDQ, per_channel=True,
+                        weight_type=QuantType.QInt8, activation_type=QuantType.QUInt8)
+    print(json.dumps({"seconds": time.time() - start}))
+
+
+def onnxruntime_int8(path, samples_folder, out):
+    """How long quantising took; what went wrong is raised."""
+    finished = subprocess.run([sys.executable, __file__, "--quantize-with-onnxruntime", path, samples_folder, out],
+                              capture_output=True, text=True)
+    if finished.returncode != 0:
+        raise RuntimeError((finished.stderr.strip().splitlines() or [f"its process ended with {finished.returncode}"])[-1])
+    return json.loads(finished.stdout.strip().splitlines()[-1])["seconds"]
 
 
 def sqnr_db(reference, got):
@@ -54,17 +79,14 @@ def sqnr_db(reference, got):
     return 10 * np.log10((reference**2).sum() / noise) if noise > 0 else np.inf
 
 
-def tempera(name, path, calibration, arguments):
-    """Folder of `tempera optimize` given the calibration samples, and how long it took."""
-    data = arguments.out / f"{name}-samples"
-    recipe = write_samples(calibration, data)
-    out = arguments.out / name
+def tempera(path, data, recipe, out, arguments):
+    """How long `tempera optimize` took, given the calibration samples."""
     command = [arguments.program, "optimize", path, "--data", data, "--recipe", recipe, "-o", out, "--quiet", "--force"]
     start = time.time()
     finished = subprocess.run([str(word) for word in command + arguments.more.split()], capture_output=True, text=True)
     if finished.returncode != 0:
         raise RuntimeError(finished.stderr)
-    return out, time.time() - start
+    return time.time() - start
 
 
 def measure(name, arguments):
@@ -88,22 +110,15 @@ def measure(name, arguments):
         runs["NNCF int8"] = openvino_run(core, quantized, floats, threads)
     except Exception as error:
         print(f"{name}: NNCF fails: {str(error)[:200]}")
+    data, out = arguments.out / f"{name}-samples", arguments.out / name
+    recipe = write_samples(calibration, data)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            prepared = pathlib.Path(folder) / "prepared.onnx"
-            try:
-                quant_pre_process(str(path), str(prepared))
-            except Exception:
-                prepared = path
-            start = time.time()
-            quantize_static(str(prepared), f"{folder}/q.onnx", Reader(calibration), quant_format=QuantFormat.QDQ, per_channel=True,
-                            weight_type=QuantType.QInt8, activation_type=QuantType.QUInt8)
-            result["seconds"]["ONNX Runtime int8"] = time.time() - start
-            runs["ONNX Runtime int8"] = onnxruntime_run(f"{folder}/q.onnx", threads)
+        quantized = arguments.out / f"{name}-onnxruntime.onnx"
+        result["seconds"]["ONNX Runtime int8"] = onnxruntime_int8(path, data, quantized)
+        runs["ONNX Runtime int8"] = onnxruntime_run(quantized, threads)
     except Exception as error:
         print(f"{name}: ONNX Runtime's quantisation fails: {str(error)[:200]}")
-    out, seconds = tempera(name, path, calibration, arguments)
-    result["seconds"]["Tempera"] = seconds
+    result["seconds"]["Tempera"] = tempera(path, data, recipe, out, arguments)
     report = json.loads((out / "report.json").read_text())
     result["chosen"] = next(c["name"] for c in report["candidates"] if c["chosen"])
     result["bytes"] = {"original": path.stat().st_size, "Tempera": (out / "model.onnx").stat().st_size}
@@ -138,8 +153,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--more", default="", help="further options for optimize")
+    parser.add_argument("--quantize-with-onnxruntime", nargs=3, type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*", help=" ".join(CASES))
     arguments = parser.parse_args()
+    if arguments.quantize_with_onnxruntime:
+        quantize_with_onnxruntime(*arguments.quantize_with_onnxruntime)
+        return
     nncf.set_log_level(logging.ERROR)
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
     print(f"{cpu}, {arguments.threads} threads, OpenVINO {openvino.__version__.split('-')[0]}, NNCF {nncf.__version__}, "

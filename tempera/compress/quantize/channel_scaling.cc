@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -34,6 +35,29 @@ bool is_homogeneous(const Graph& graph, NodeId id) {
   return node.outputs.size() == 1 &&
          is_one_of(node, {"Relu", "LeakyRelu", "PRelu", "Identity", "MaxPool", "AveragePool",
                           "GlobalAveragePool", "GlobalMaxPool", "Resize"});
+}
+
+// [N, C, 1, ..] becomes [N, C].
+bool drops_single_pixels(const Graph& graph, NodeId id) {
+  if (!is_one_of(graph.node(id), {"Reshape", "Flatten", "Squeeze"})) {
+    return false;
+  }
+  const std::optional<Dims> before = ops::dims_of(graph, graph.input(id, 0));
+  const std::optional<Dims> after = ops::dims_of(graph, graph.output(id));
+  return before && after && before->size() >= 2 && after->size() == 2 && before->at(1) == after->at(1) &&
+         std::all_of(before->begin() + 2, before->end(), [](std::int64_t d) { return d == 1; });
+}
+
+// Whether factors of the channels along `axis` go through the node from input 0 to the output, or back.
+bool lets_factors_through(const Graph& graph, NodeId id, std::int64_t axis) {
+  return is_homogeneous(graph, id) || (axis == 1 && drops_single_pixels(graph, id));
+}
+
+bool joins_channels(const Graph& graph, NodeId id, std::int64_t axis) {
+  const graph::Node& node = graph.node(id);
+  const std::int64_t rank = ops::rank_of(graph, graph.output(id)).value_or(0);
+  const auto along = graph.attribute<std::int64_t>(id, "axis", 1);
+  return node.is("Concat") && rank > 0 && (along < 0 ? along + rank : along) == axis;
 }
 
 bool is_norm(const graph::Node& node) {
@@ -110,6 +134,25 @@ Tensor scaled(const Tensor& tensor, const std::vector<std::size_t>& channels,
   return encoded.value_or(tensor);
 }
 
+// The same for a constant that varies along other axes as well, in its own form.
+std::optional<Tensor> divided_map(const Tensor& constant, std::int64_t rank, std::int64_t axis, const std::vector<double>& factors,
+                                  bool multiply) {
+  const auto channels = static_cast<std::int64_t>(factors.size());
+  if (constant.rank() != rank || constant.dims()[static_cast<std::size_t>(axis)] != channels) {
+    return std::nullopt;
+  }
+  std::int64_t stride = 1;
+  for (std::int64_t i = axis + 1; i < rank; ++i) {
+    stride *= constant.dims()[static_cast<std::size_t>(i)];
+  }
+  std::vector<double> values = graph::to_doubles(constant);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double factor = factors[static_cast<std::size_t>(static_cast<std::int64_t>(i) / stride % channels)];
+    values[i] = multiply ? values[i] * factor : values[i] / factor;
+  }
+  return pass::encode_weights(DataType::kFloat32, constant.dims(), values);
+}
+
 // A constant operand spread over the channels of a value of this rank, divided by the factors (or multiplied,
 // of a divisor), in the form [C, 1, ..] that broadcasts along `axis`.
 std::optional<Tensor> divided_operand(const Graph& graph, ValueId operand, std::int64_t rank,
@@ -118,10 +161,10 @@ std::optional<Tensor> divided_operand(const Graph& graph, ValueId operand, std::
   if (!constant || constant->type() != DataType::kFloat32) {
     return std::nullopt;
   }
-  std::optional<std::vector<double>> values =
-      pass::spread_along(*constant, rank, axis, static_cast<std::int64_t>(factors.size()));
+  const auto channels = static_cast<std::int64_t>(factors.size());
+  std::optional<std::vector<double>> values = pass::spread_along(*constant, rank, axis, channels);
   if (!values) {
-    return std::nullopt;
+    return divided_map(*constant, rank, axis, factors, multiply);
   }
   for (std::size_t i = 0; i < factors.size(); ++i) {
     (*values)[i] = multiply ? values->at(i) * factors[i] : values->at(i) / factors[i];
@@ -174,7 +217,7 @@ class Divider {
         if (!value.valid()) {
           return false;
         }
-      } else if (is_homogeneous(graph_, producer)) {
+      } else if (lets_factors_through(graph_, producer, axis_)) {
         value = graph_.input(producer, 0);
       } else {
         return false;
@@ -243,17 +286,35 @@ class Divider {
   ValueId replace_operand(NodeId id, ValueId output, bool quotient) {
     const std::optional<std::int64_t> rank = ops::rank_of(graph_, output);
     for (const std::size_t i : {std::size_t{1}, std::size_t{0}}) {
-      const ValueId operand = graph_.input(id, i);
       const ValueId other = graph_.input(id, 1 - i);
-      if (!rank || (quotient && i == 0) || !graph_.constant(operand) || ops::rank_of(graph_, other) != rank) {
+      if (!rank || (quotient && i == 0) || ops::rank_of(graph_, other) != rank) {
         continue;
       }
+      const graph::Use stored = before_gathers({id, static_cast<std::uint32_t>(i)});
+      const ValueId operand = graph_.input(stored.node, stored.input);
       if (const auto divided = divided_operand(graph_, operand, *rank, axis_, factors_, quotient)) {
-        replacements_.push_back({id, i, *divided});
+        replacements_.push_back({stored.node, stored.input, *divided});
         return other;
       }
     }
     return {};
+  }
+
+  // Where what an input reads is stored: above the Gathers along other axes that spread it.
+  [[nodiscard]] graph::Use before_gathers(graph::Use use) const {
+    for (;;) {
+      const ValueId value = graph_.input(use.node, use.input);
+      const NodeId gather = graph_.producer(value);
+      const std::int64_t rank = ops::rank_of(graph_, value).value_or(0);
+      if (!gather.valid() || !graph_.node(gather).is("Gather") || !graph_.has_single_use(value)) {
+        return use;
+      }
+      const auto along = graph_.attribute<std::int64_t>(gather, "axis", 0);
+      if (ops::rank_of(graph_, graph_.input(gather, 1)) != 1 || (along < 0 ? along + rank : along) == axis_) {
+        return use;
+      }
+      use = {gather, 0};
+    }
   }
 
   const Graph& graph_;
@@ -274,9 +335,66 @@ std::map<NodeId, Layer> layers_by_node(const Graph& graph) {
   return layers;
 }
 
-// Raises `largest` to the magnitudes of the weights that the layer has now.
-std::vector<double> ranges(const Graph& graph, Layer layer, bool output, std::vector<double> largest) {
+// The tensors whose channels a layer reads as its own: its input, or the parts of the Concats above it.
+std::vector<ValueId> parts_of(const Graph& graph, ValueId input, std::int64_t axis) {
+  ValueId value = input;
+  NodeId producer = graph.producer(value);
+  while (producer.valid() && !joins_channels(graph, producer, axis) && lets_factors_through(graph, producer, axis)) {
+    value = graph.input(producer, 0);
+    producer = graph.producer(value);
+  }
+  if (!producer.valid() || !joins_channels(graph, producer, axis)) {
+    return {input};
+  }
+  std::vector<ValueId> parts;
+  for (const ValueId part : graph.node(producer).inputs) {
+    const std::vector<ValueId> of_part = parts_of(graph, part, axis);
+    parts.insert(parts.end(), of_part.begin(), of_part.end());
+  }
+  return parts;
+}
+
+// All layers that read the value, through what lets factors through and Concats. False when something else reads it.
+bool find_readers(const Graph& graph, const std::map<NodeId, Layer>& layers, ValueId value, std::int64_t axis, std::int64_t first,
+                  std::vector<ChannelReader>& readers) {
+  if (graph.is_pinned(value)) {
+    return false;
+  }
+  for (const graph::Use& use : graph.uses(value)) {
+    std::int64_t before = 0;  // channels of earlier parts
+    if (const auto reader = layers.find(use.node); reader != layers.end()) {
+      if (use.input != 0 || !owns_weight(graph, reader->second) || input_axis(graph, reader->second) != axis) {
+        return false;
+      }
+      readers.push_back({reader->second, first});
+      continue;
+    }
+    if (joins_channels(graph, use.node, axis)) {
+      for (std::uint32_t i = 0; i < use.input; ++i) {
+        const std::optional<std::int64_t> channels = ops::dim_of(graph, graph.input(use.node, i), axis);
+        if (!channels) {
+          return false;
+        }
+        before += *channels;
+      }
+    } else if (use.input != 0 || !lets_factors_through(graph, use.node, axis)) {
+      return false;
+    }
+    if (!find_readers(graph, layers, graph.output(use.node), axis, first + before, readers)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Scaling gives a layer a new weight.
+Layer with_weight_of_now(const Graph& graph, Layer layer) {
   layer.weight = graph.input(layer.node, 1);
+  return layer;
+}
+
+// Raises `largest` to the magnitudes of the weights of the layer, which must be those that it has now.
+std::vector<double> ranges(const Graph& graph, const Layer& layer, bool output, std::vector<double> largest) {
   const std::vector<std::size_t> channels = channels_of_weight(graph, layer, output);
   const std::vector<double> values = graph::to_doubles(*graph.constant(layer.weight));
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -290,49 +408,52 @@ std::vector<double> ranges(const Graph& graph, Layer layer, bool output, std::ve
 std::vector<ScalableTensor> find_scalable(const graph::Graph& graph) {
   const std::map<NodeId, Layer> layers = layers_by_node(graph);
   std::vector<ScalableTensor> found;
-  std::map<ValueId, bool> seen;
-  for (const Layer& first : find_layers(graph)) {
-    if (!first.has_weight() || !seen.emplace(first.input, true).second || graph.is_pinned(first.input)) {
+  std::set<ValueId> seen;
+  for (const Layer& layer : find_layers(graph)) {
+    const std::optional<std::int64_t> axis = layer.has_weight() ? input_axis(graph, layer) : std::nullopt;
+    if (!axis) {
       continue;
     }
-    ScalableTensor tensor;
-    tensor.value = first.input;
-    bool all = true;
-    for (const graph::Use& use : graph.uses(first.input)) {
-      const auto reader = layers.find(use.node);
-      const std::optional<std::int64_t> axis =
-          reader != layers.end() && use.input == 0 && owns_weight(graph, reader->second)
-              ? input_axis(graph, reader->second)
-              : std::nullopt;
-      if (!axis || (!tensor.readers.empty() && *axis != tensor.axis)) {
-        all = false;
-        break;
+    for (const ValueId value : parts_of(graph, layer.input, *axis)) {
+      if (!seen.insert(value).second) {
+        continue;
       }
+      ScalableTensor tensor;
+      tensor.value = value;
       tensor.axis = *axis;
-      tensor.readers.push_back(reader->second);
-    }
-    if (!all || tensor.readers.empty()) {
-      continue;
-    }
-    tensor.channels = channel_count(graph, tensor.readers.front(), false);
-    Divider divider(graph, layers, tensor.axis, tensor.channels);
-    if (divider.walk(tensor.value)) {
-      tensor.maker = divider.maker();
-      found.push_back(std::move(tensor));
+      const std::optional<std::int64_t> channels = ops::dim_of(graph, value, *axis);
+      if (!find_readers(graph, layers, value, *axis, 0, tensor.readers) || tensor.readers.empty()) {
+        continue;
+      }
+      const ChannelReader& first = tensor.readers.front();
+      tensor.channels = channels.value_or(channel_count(graph, first.layer, false));
+      const bool fit = std::all_of(tensor.readers.begin(), tensor.readers.end(), [&](const ChannelReader& reader) {
+        return reader.first + tensor.channels <= channel_count(graph, reader.layer, false);
+      });
+      Divider divider(graph, layers, tensor.axis, tensor.channels);
+      if (fit && divider.walk(tensor.value)) {
+        tensor.maker = divider.maker();
+        found.push_back(std::move(tensor));
+      }
     }
   }
   return found;
 }
 
 std::vector<double> maker_ranges(const graph::Graph& graph, const ScalableTensor& tensor) {
-  return ranges(graph, tensor.maker.value(), true,
+  return ranges(graph, with_weight_of_now(graph, tensor.maker.value()), true,
                 std::vector<double>(static_cast<std::size_t>(tensor.channels), 0.0));
 }
 
 std::vector<double> reader_ranges(const graph::Graph& graph, const ScalableTensor& tensor) {
   std::vector<double> largest(static_cast<std::size_t>(tensor.channels), 0.0);
-  for (const Layer& reader : tensor.readers) {
-    largest = ranges(graph, reader, false, std::move(largest));
+  for (const ChannelReader& reader : tensor.readers) {
+    const Layer now = with_weight_of_now(graph, reader.layer);
+    const auto count = static_cast<std::size_t>(channel_count(graph, now, false));
+    const std::vector<double> all = ranges(graph, now, false, std::vector<double>(count, 0.0));
+    for (std::size_t i = 0; i < largest.size(); ++i) {
+      largest[i] = std::max(largest[i], all[static_cast<std::size_t>(reader.first) + i]);
+    }
   }
   return largest;
 }
@@ -346,11 +467,16 @@ bool scale_channels(graph::Graph& graph, const ScalableTensor& tensor, const std
   }
   std::vector<Replacement> replacements = divider.take();
   bool fits = true;
-  for (const Layer& reader : tensor.readers) {
-    const Layer& now = layers.at(reader.node);
+  std::map<NodeId, std::vector<double>> of_readers;  // one factor for each input channel
+  for (const ChannelReader& reader : tensor.readers) {
+    std::vector<double>& all = of_readers[reader.layer.node];
+    all.resize(static_cast<std::size_t>(channel_count(graph, layers.at(reader.layer.node), false)), 1.0);
+    std::copy(factors.begin(), factors.end(), all.begin() + reader.first);
+  }
+  for (const auto& [node, all] : of_readers) {
+    const Layer& now = layers.at(node);
     replacements.push_back(
-        {now.node, 1,
-         scaled(*graph.constant(now.weight), channels_of_weight(graph, now, false), factors, false, fits)});
+        {now.node, 1, scaled(*graph.constant(now.weight), channels_of_weight(graph, now, false), all, false, fits)});
   }
   if (!fits) {
     return false;

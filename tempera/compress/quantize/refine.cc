@@ -12,6 +12,8 @@
 namespace tempera::compress {
 namespace {
 
+constexpr double kPowersOfSmoothing[] = {1.0, 0.6};  // where activations and weights both have outliers, half the way is better
+
 class Refiner {
  public:
   Refiner(const QuantizationPlan& plan, const QuantizeOptions& options, const data::Dataset& dataset,
@@ -50,10 +52,12 @@ class Refiner {
       }
     }
     if (settings_.smooth) {
-      graph::Model changed = best_.float_model;
-      if (!smooth(changed, layer_names(), dataset_, samples_, engine_, calibrate_.compile, host_)
-               .empty()) {
-        try_float("SmoothQuant", changed);
+      const graph::Model before = best_.float_model;
+      for (const double power : kPowersOfSmoothing) {
+        graph::Model changed = before;
+        if (!smooth(changed, layer_names(), dataset_, samples_, engine_, calibrate_.compile, host_, {.power = power}).empty()) {
+          try_float(power == 1.0 ? "SmoothQuant" : fmt::format("SmoothQuant to the power {}", power), changed);
+        }
       }
     }
     return {std::move(best_.quantized), std::move(best_.calibration), std::move(refinements_)};

@@ -57,9 +57,9 @@ std::vector<std::vector<double>> measure_magnitudes(const graph::Model& model,
   return magnitudes;
 }
 
-// s of eq. 4, relative to the geometric mean of those channels that have one.
+// s of eq. 4 to the power, relative to the geometric mean of those channels that have one.
 std::vector<double> factors_of(const std::vector<double>& activation, const std::vector<double>& weight,
-                               double alpha) {
+                               const SmoothQuantOptions& settings) {
   std::vector<double> factors(activation.size(), 1.0);
   double sum = 0.0;
   std::size_t count = 0;
@@ -68,7 +68,7 @@ std::vector<double> factors_of(const std::vector<double>& activation, const std:
   };
   for (std::size_t j = 0; j < factors.size(); ++j) {
     if (counts(j)) {
-      factors[j] = std::pow(activation[j], alpha) / std::pow(weight[j], 1.0 - alpha);
+      factors[j] = std::pow(std::pow(activation[j], settings.alpha) / std::pow(weight[j], 1.0 - settings.alpha), settings.power);
       sum += std::log(factors[j]);
       ++count;
     }
@@ -100,7 +100,7 @@ std::vector<std::string> smooth(graph::Model& model, const std::vector<std::stri
   std::vector<ScalableTensor> tensors = find_scalable(model.graph);
   std::erase_if(tensors, [&](const ScalableTensor& tensor) {
     return !std::all_of(tensor.readers.begin(), tensor.readers.end(),
-                        [&](const Layer& reader) { return wanted.contains(reader.name); });
+                        [&](const ChannelReader& reader) { return wanted.contains(reader.layer.name); });
   });
   std::vector<std::string> smoothed;
   if (tensors.empty()) {
@@ -111,7 +111,7 @@ std::vector<std::string> smooth(graph::Model& model, const std::vector<std::stri
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     // The factors of one tensor change the values of no other, so all were measured at once.
     const std::vector<double> factors =
-        factors_of(magnitudes[i], reader_ranges(model.graph, tensors[i]), settings.alpha);
+        factors_of(magnitudes[i], reader_ranges(model.graph, tensors[i]), settings);
     if (scale_channels(model.graph, tensors[i], factors)) {
       smoothed.push_back(model.graph.value(tensors[i].value).name);
     }

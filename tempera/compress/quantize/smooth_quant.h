@@ -13,12 +13,13 @@ namespace tempera::compress {
 
 struct SmoothQuantOptions {
   double alpha = 0.5;  ///< 0: all difficulty stays in the activation, 1: all moves to the weights
+  double power = 1.0;  ///< of the factors: below 1 the spread moves in part
 };
 
 /// SmoothQuant: moves the spread of an activation's channels into the weights that read it, in float, so that
 /// one scale serves the activation better.
 ///
-///   s_j = max|X_j|^alpha / max|W_j|^(1 - alpha),   X'_j = X_j / s_j,   W'_j = s_j W_j
+///   s_j = (max|X_j|^alpha / max|W_j|^(1 - alpha))^power,   X'_j = X_j / s_j,   W'_j = s_j W_j
 ///
 /// The division is folded into what makes X: a normalisation's scale and bias, the constant of a Mul, or the
 /// weights of the layer before (channel_scaling.h); a tensor above which nothing can take it is left alone.
@@ -28,7 +29,7 @@ struct SmoothQuantOptions {
 ///
 /// Ranges of the calibration change: calibrate afterwards.
 ///
-/// Source: Xiao et al. 2023, arXiv:2211.10438, eq. 3 and 4.
+/// Source: Xiao et al. 2023, arXiv:2211.10438, eq. 3 and 4 (power 1).
 ///
 /// \param layers   names of layers that will be quantised; a tensor with another reader among its layers is
 /// left alone \param samples  indices into `dataset`, not empty \param options  of the run; the precision

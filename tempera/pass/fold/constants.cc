@@ -19,6 +19,7 @@ using graph::Tensor;
 using graph::ValueId;
 
 constexpr std::int64_t kMostEnlarged = 64 << 10;
+constexpr std::int64_t kMostGathered = 1 << 10;
 
 std::int64_t bytes_of(const Tensor& tensor) {
   return tensor.type() == graph::DataType::kString ? tensor.size() : static_cast<std::int64_t>(tensor.bytes().size());
@@ -62,6 +63,9 @@ std::int64_t most_bytes(const graph::Node& node, const std::vector<Tensor>& inpu
   std::int64_t replaced = 0;
   for (const Tensor& input : inputs) {
     replaced += input.defined() ? bytes_of(input) : 0;
+  }
+  if (node.is("Gather")) {
+    return std::max(replaced, kMostGathered);
   }
   return std::max(replaced, enlarges(node) ? kMostEnlarged : context.max_fold_bytes);
 }

@@ -64,6 +64,42 @@ TEST(FuseBatchNormBeforeTest, PaddingNeedsShiftsOfZero) {
   }
 }
 
+// One channel of 4 with a kernel of 3 ones, shift 2: the outer places read one padding each.
+TEST(FuseBatchNormPaddedTest, BorderByHand) {
+  graph::Model model = parse(R"(
+    g (float[1,1,4] x) => (float[1,1,4] y)
+    <float[1,1,3] w = {1, 1, 1}, float[1] gamma = {3}, float[1] beta = {2}, float[1] mean = {0}, float[1] var = {1}> {
+      n = BatchNormalization<epsilon = 0.0>(x, gamma, beta, mean, var)
+      y = Conv<pads = [1, 1]>(n, w) })");
+  EXPECT_EQ(run(fuse_batch_norm_padded, model).rewrites.size(), 1U);
+  const graph::Graph& graph = model.graph;
+  const graph::NodeId conv = only(model, "Conv");
+  EXPECT_EQ(to_doubles(*graph.constant(graph.input(conv, 1))), (std::vector<double>{3, 3, 3}));
+  EXPECT_EQ(to_doubles(*graph.constant(graph.input(conv, 2))), std::vector<double>{6});
+  const graph::NodeId gather = only(model, "Gather");
+  EXPECT_EQ(to_doubles(*graph.constant(graph.input(gather, 0))), (std::vector<double>{-2, 0, -2}));
+  EXPECT_EQ(to_doubles(*graph.constant(graph.input(gather, 1))), (std::vector<double>{0, 1, 1, 2}));
+}
+
+TEST(FuseBatchNormPaddedTest, LeavesWhatOthersDoOrCannotBeKnown) {
+  graph::Model valid = norm_before("y = Conv(n, w)");
+  EXPECT_EQ(expect_untouched(fuse_batch_norm_padded, valid), "");
+  graph::Model centred = norm_before("y = Conv<pads = [1, 1, 1, 1]>(n, w)", "beta = {0, 0, 0, 0}");
+  EXPECT_EQ(expect_untouched(fuse_batch_norm_padded, centred), "");
+  const std::string unknown = "the size of its input is not known, or its padding is left to the engine";
+  graph::Model same = norm_before("y = Conv<auto_pad = \"SAME_UPPER\">(n, w)");
+  EXPECT_EQ(expect_untouched(fuse_batch_norm_padded, same), unknown);
+  graph::Model dynamic = parse(R"(
+    g (float[1,2,H,3] x, float[1,2,3,3] w) => (float[1,1,H,3] y)
+    <float[2] gamma = {1, 4}, float[2] beta = {0.5, 1}, float[2] mean = {0, 1}, float[2] var = {1, 4}> {
+      n = BatchNormalization(x, gamma, beta, mean, var)  y = Conv<pads = [1, 1, 1, 1]>(n, w) })",
+                               21, {"w"});
+  EXPECT_EQ(expect_untouched(fuse_batch_norm_padded, dynamic), unknown);
+  graph::Model twice = norm_before("y = Conv<pads = [1, 1, 1, 1]>(n, w)  z = Relu(n)", "beta = {0.5, 0, -1, 2}",
+                                   "float[1,M,H,W] y, float[1,4,5,5] z");
+  EXPECT_EQ(expect_untouched(fuse_batch_norm_padded, twice), "'n' has 2 readers");
+}
+
 TEST(FuseBatchNormBeforeTest, GemmOfEitherOrientation) {
   for (const bool turned : {false, true}) {
     graph::Model model = parse(fmt::format(R"(
@@ -116,31 +152,49 @@ TEST(FuseBatchNormBeforeTest, LeavesOthers) {
   EXPECT_EQ(expect_untouched(fuse_batch_norm_before, huge), "the new weights leave the range of float16");
 }
 
+// BatchNormalization and Conv of random sizes.
+graph::Model random_pair(std::mt19937& generator, bool padded) {
+  const auto pick = [&](unsigned low, unsigned high) { return low + generator() % (high - low + 1); };
+  const unsigned group = pick(1, 3);
+  const unsigned inputs = pick(1, 3);
+  const unsigned outputs = group * pick(1, 3);
+  const unsigned kernel = pick(1, 3);
+  const unsigned channels = group * inputs;
+  const std::string pads = padded ? fmt::format(", pads = [{}, {}, {}, {}], dilations = [1, {}]", pick(1, 2), pick(0, 2), pick(0, 2),
+                                                pick(0, 2), pick(1, 2))
+                                  : "";
+  graph::Model model = parse(fmt::format(R"(
+    g (float[2,{0},6,5] x, float[{1},{2},{3},{3}] w, float[{1}] b, float[{0}] gamma, float[{0}] beta, float[{0}] mean,
+       float[{0}] variance) => (float[2,{1},H,W] y) {{
+      n = BatchNormalization<epsilon = 0.1>(x, gamma, beta, mean, variance)
+      y = Conv<group = {4}, strides = [{5}, 1]{6}>(n, w, b) }})",
+                                         channels, outputs, inputs, kernel, group, pick(1, 2), pads),
+                             21, {"w", "b", "gamma", "beta", "mean", "variance"});
+  // A variance is not negative.
+  graph::Graph& graph = model.graph;
+  const graph::ValueId variance = *graph.find_value("variance");
+  std::vector<float> squares;
+  for (const double d : to_doubles(*graph.constant(variance))) {
+    squares.push_back(static_cast<float>(d * d));
+  }
+  graph.set_constant(variance, graph::Tensor::from<float>({channels}, squares));
+  return model;
+}
+
 TEST(FuseBatchNormBeforeTest, RandomShapes) {
   std::mt19937 generator(3);
   for (int i = 0; i < 20; ++i) {
-    const auto pick = [&](unsigned low, unsigned high) { return low + generator() % (high - low + 1); };
-    const unsigned group = pick(1, 3);
-    const unsigned inputs = pick(1, 3);
-    const unsigned outputs = group * pick(1, 3);
-    const unsigned kernel = pick(1, 3);
-    const unsigned channels = group * inputs;
-    graph::Model model = parse(fmt::format(R"(
-      g (float[2,{0},6,5] x, float[{1},{2},{3},{3}] w, float[{1}] b, float[{0}] gamma, float[{0}] beta, float[{0}] mean,
-         float[{0}] variance) => (float[2,{1},H,W] y) {{
-        n = BatchNormalization<epsilon = 0.1>(x, gamma, beta, mean, variance)
-        y = Conv<group = {4}, strides = [{5}, 1]>(n, w, b) }})",
-                                           channels, outputs, inputs, kernel, group, pick(1, 2)),
-                               21, {"w", "b", "gamma", "beta", "mean", "variance"});
-    // A variance is not negative.
-    graph::Graph& graph = model.graph;
-    const graph::ValueId variance = *graph.find_value("variance");
-    std::vector<float> squares;
-    for (const double d : to_doubles(*graph.constant(variance))) {
-      squares.push_back(static_cast<float>(d * d));
-    }
-    graph.set_constant(variance, graph::Tensor::from<float>({channels}, squares));
+    graph::Model model = random_pair(generator, false);
     EXPECT_EQ(run(fuse_batch_norm_before, model).rewrites.size(), 1U);
+    EXPECT_EQ(count(model, "BatchNormalization"), 0);
+  }
+}
+
+TEST(FuseBatchNormPaddedTest, RandomShapes) {
+  std::mt19937 generator(4);
+  for (int i = 0; i < 40; ++i) {
+    graph::Model model = random_pair(generator, true);
+    EXPECT_EQ(run(fuse_batch_norm_padded, model).rewrites.size(), 1U);
     EXPECT_EQ(count(model, "BatchNormalization"), 0);
   }
 }
