@@ -51,7 +51,7 @@ class Reader(CalibrationDataReader):
 
 
 def quantize_with_onnxruntime(model, samples_folder, out):
-    """In a process of its own (see onnxruntime_int8): on some models it ends the process."""
+    """In a process of its own (see in_a_process): on some models it ends the process."""
     with tempfile.TemporaryDirectory() as folder:
         prepared = pathlib.Path(folder) / "prepared.onnx"
         try:
@@ -61,16 +61,25 @@ def quantize_with_onnxruntime(model, samples_folder, out):
         start = time.time()
         quantize_static(str(prepared), str(out), Reader(samples_folder), quant_format=QuantFormat.QDQ, per_channel=True,
                         weight_type=QuantType.QInt8, activation_type=QuantType.QUInt8)
-    print(json.dumps({"seconds": time.time() - start}))
+    print(time.time() - start)
 
 
-def onnxruntime_int8(path, samples_folder, out):
-    """How long quantising took; what went wrong is raised."""
-    finished = subprocess.run([sys.executable, __file__, "--quantize-with-onnxruntime", path, samples_folder, out],
-                              capture_output=True, text=True)
+def run_once(model, sample, precision):
+    """In a process of its own (see in_a_process): some quantised models end the process that runs them."""
+    inputs = dict(np.load(sample))
+    if model.suffix == ".onnx":
+        onnxruntime_run(model, 1)(inputs)
+    else:
+        openvino_run(openvino.Core(), str(model), str(precision), 1)(inputs)
+
+
+def in_a_process(step, *arguments):
+    """What the step prints last; what went wrong is raised."""
+    finished = subprocess.run([sys.executable, __file__, f"--{step}", *arguments], capture_output=True, text=True)
     if finished.returncode != 0:
-        raise RuntimeError((finished.stderr.strip().splitlines() or [f"its process ended with {finished.returncode}"])[-1])
-    return json.loads(finished.stdout.strip().splitlines()[-1])["seconds"]
+        last = (finished.stderr.strip().splitlines() or [""])[-1]
+        raise RuntimeError(f"its process ended with {finished.returncode}" if finished.returncode < 0 else last)
+    return (finished.stdout.strip().splitlines() or [""])[-1]
 
 
 def sqnr_db(reference, got):
@@ -103,21 +112,26 @@ def measure(name, arguments):
         print(f"{name}: ONNX Runtime cannot run it: {str(error)[:200]}")
     runs["OpenVINO f32"] = openvino_run(core, fixed(core, path, held_out[0]), "f32", threads)
     runs[f"OpenVINO {floats}"] = openvino_run(core, fixed(core, path, held_out[0]), floats, threads)
+    data, out = arguments.out / f"{name}-samples", arguments.out / name
+    recipe = write_samples(calibration, data)
+    sample = data / "0000.npz"
     try:
         start = time.time()
         quantized = nncf.quantize(fixed(core, path, held_out[0]), nncf.Dataset(calibration), subset_size=len(calibration))
         result["seconds"]["NNCF int8"] = time.time() - start
+        file = arguments.out / f"{name}-nncf.xml"
+        openvino.save_model(quantized, file, compress_to_fp16=False)
+        in_a_process("run-once", file, sample, floats)
         runs["NNCF int8"] = openvino_run(core, quantized, floats, threads)
     except Exception as error:
-        print(f"{name}: NNCF fails: {str(error)[:200]}")
-    data, out = arguments.out / f"{name}-samples", arguments.out / name
-    recipe = write_samples(calibration, data)
+        print(f"{name}: NNCF's int8 fails: {str(error)[:200]}")
     try:
-        quantized = arguments.out / f"{name}-onnxruntime.onnx"
-        result["seconds"]["ONNX Runtime int8"] = onnxruntime_int8(path, data, quantized)
-        runs["ONNX Runtime int8"] = onnxruntime_run(quantized, threads)
+        file = arguments.out / f"{name}-onnxruntime.onnx"
+        result["seconds"]["ONNX Runtime int8"] = float(in_a_process("quantize-with-onnxruntime", path, data, file))
+        in_a_process("run-once", file, sample, "f32")
+        runs["ONNX Runtime int8"] = onnxruntime_run(file, threads)
     except Exception as error:
-        print(f"{name}: ONNX Runtime's quantisation fails: {str(error)[:200]}")
+        print(f"{name}: ONNX Runtime's int8 fails: {str(error)[:200]}")
     result["seconds"]["Tempera"] = tempera(path, data, recipe, out, arguments)
     report = json.loads((out / "report.json").read_text())
     result["chosen"] = next(c["name"] for c in report["candidates"] if c["chosen"])
@@ -154,10 +168,14 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--more", default="", help="further options for optimize")
     parser.add_argument("--quantize-with-onnxruntime", nargs=3, type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("--run-once", nargs=3, type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*", help=" ".join(CASES))
     arguments = parser.parse_args()
     if arguments.quantize_with_onnxruntime:
         quantize_with_onnxruntime(*arguments.quantize_with_onnxruntime)
+        return
+    if arguments.run_once:
+        run_once(*arguments.run_once)
         return
     nncf.set_log_level(logging.ERROR)
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.processor())

@@ -23,6 +23,7 @@
 #include "tempera/pass/layout/einsum_to_matmul.h"
 #include "tempera/pass/layout/hoist_factor.h"
 #include "tempera/pass/layout/merge_gemms.h"
+#include "tempera/pass/layout/pool_by_planes.h"
 #include "tempera/pass/layout/split_concat_conv.h"
 #include "tempera/pass/layout/split_sliced_linear.h"
 #include "tempera/pass/recognise/channel_attention.h"
@@ -107,6 +108,9 @@ constexpr std::array kSteps = std::to_array<Step>({
     {{"fuse_unshuffle", "pixel unshuffle into the 1x1 convolution behind it", fuse_unshuffle},
      "fuse",
      "once reshapes are merged and shapes known"},
+    {{"pool_by_planes", "pooling over three axes of an input as pooling over two, then over the third", pool_by_planes},
+     "layout",
+     "after fuse_pad, which may give the pool its padding"},
     {{"fuse_upsample", "enlarging by nearest neighbour into the convolution behind it", fuse_upsample},
      "fuse",
      "after fuse_scale: a scale behind the convolution must be in its weights before they are summed"},

@@ -91,7 +91,22 @@ class Placer {
     if (!producer.valid() || graph_.is_pinned(value) || readers.size() != graph_.uses(value).size()) {
       return false;
     }
+    if (graph_.node(producer).is("MaxPool") && is_moved_input(graph_.input(producer, 0))) {
+      return false;  // an input comes in floats in any case, and behind the pool there are fewer to quantise
+    }
     return only_moves_values(graph_, producer) || graph_.node(producer).is("Concat");
+  }
+
+  // A graph input, as it is or with its values moved.
+  [[nodiscard]] bool is_moved_input(ValueId value) const {
+    while (!graph_.value(value).is_input) {
+      const NodeId producer = graph_.producer(value);
+      if (!producer.valid() || !only_moves_values(graph_, producer)) {
+        return false;
+      }
+      value = graph_.input(producer, 0);
+    }
+    return true;
   }
 
   void move(Key key) {

@@ -45,7 +45,7 @@ struct Placement {
 ///
 /// The pair stands on the layer's own input, hence after the Relu or Clip that makes it, and once for all
 /// layers that read it. But for onnxruntime, whose kernels want it next to them, it moves up through
-/// operators that only move values (Pad by zero, MaxPool, Reshape, Transpose, nearest Resize, ...), where
+/// operators that only move values (Pad by zero, MaxPool, Reshape, Transpose, nearest Resize, ...; not above the pool of an input), where
 /// every reader of the moved value is quantised too: the codes then move in place of floats, and a zero pad
 /// stays exact. Through a Concat it moves likewise, and the parts share one scale, so that codes are joined
 /// without recoding. With `options.join_codes` the parts of every Concat that reads a planned layer are

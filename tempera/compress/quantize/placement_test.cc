@@ -83,17 +83,29 @@ TEST(Place, StaysBelowAPadByAnotherValue) {
 TEST(Place, StaysBelowAMoveThatAFloatReaderSharesOrAGraphOutput) {
   const graph::Model shared =
       parse(R"(g (float[1,4,8,8] x, float[4,4,1,1] w) => (float[1,4,4,4] y, float[1,4,4,4] z) {
-      m = MaxPool <kernel_shape = [2,2], strides = [2,2]> (x)
+      r = Relu(x)
+      m = MaxPool <kernel_shape = [2,2], strides = [2,2]> (r)
       y = Conv(m, w)
       z = Tanh(m) })",
             21, {"w"});
   EXPECT_THAT(places(shared, Target::kOpenvino), ElementsAre("m -> y.0"));
   const graph::Model output =
       parse(R"(g (float[1,4,8,8] x, float[4,4,1,1] w) => (float[1,4,4,4] y, float[1,4,4,4] m) {
-      m = MaxPool <kernel_shape = [2,2], strides = [2,2]> (x)
+      r = Relu(x)
+      m = MaxPool <kernel_shape = [2,2], strides = [2,2]> (r)
       y = Conv(m, w) })",
             21, {"w"});
   EXPECT_THAT(places(output, Target::kOpenvino), ElementsAre("m -> y.0"));
+}
+
+TEST(Place, StaysBelowThePoolOfAnInput) {
+  const graph::Model model = parse(R"(g (float[1,4,8,8] x, float[4,8,1,1] w) => (float[1,4,8,4] y) <int64[4] rows = {1,8,8,4}> {
+      s = Reshape(x, rows)
+      m = MaxPool <kernel_shape = [1,1]> (s)
+      t = Transpose <perm = [0,1,2,3]> (m)
+      y = Conv(t, w) })",
+                                   21, {"w"});
+  EXPECT_THAT(places(model, Target::kOpenvino), ElementsAre("m -> t.0"));
 }
 
 TEST(Place, PartsOfAConcatShareOneScale) {
