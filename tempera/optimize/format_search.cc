@@ -26,7 +26,7 @@ using compress::Layer;
 using compress::QuantizationPlan;
 using compress::WeightFormat;
 
-constexpr double kRefinable = 3.0;          // times the budget: beyond, refinements do not bring a loss within it
+constexpr double kRefinable = 6.0;          // times the budget: beyond, refinements do not bring a loss within it
 constexpr double kSameSpeed = 0.97;         // times the speed: what a smaller file may cost
 constexpr double kSameLoss = 1.1;           // times the loss: what a faster style may cost where the budget is missed anyway
 constexpr double kShareOfALoss = 0.02;      // of the time: what measuring one mix's loss may take

@@ -79,7 +79,11 @@ void apply(Graph& graph, const Pool& pool, std::int64_t opset) {
       builder.node("MaxPool", {planes},
                    window({pool.kernel[1], pool.kernel[2]}, {pool.strides[1], pool.strides[2]},
                           {pool.dilations[1], pool.dilations[2]}, {pads[1], pads[2], pads[4], pads[5]}));
-  const ValueId rows = builder.reshape(pooled, {0, channels, depth, after[3] * after[4]});
+  // Windows that tile the depth are rows of their own: engines share out work by channels.
+  const bool tiles = pool.strides[0] == pool.kernel[0] && pool.dilations[0] == 1 && pads[0] == 0 && pads[3] == 0 &&
+                     depth % pool.kernel[0] == 0;
+  const std::int64_t windows = tiles ? depth / pool.kernel[0] : 1;
+  const ValueId rows = builder.reshape(pooled, {0, channels * windows, depth / windows, after[3] * after[4]});
   const ValueId both = builder.node(
       "MaxPool", {rows}, window({pool.kernel[0], 1}, {pool.strides[0], 1}, {pool.dilations[0], 1}, {pads[0], 0, pads[3], 0}));
   substitute(graph, whole, builder.reshape(both, {0, channels, after[2], after[3], after[4]}));

@@ -10,6 +10,7 @@ namespace tempera::pass {
 ///
 ///   After:   p = MaxPool<kernel [h,w]>(Reshape(x, [N,C D,H,W]))
 ///            y = Reshape(MaxPool<kernel [d,1]>(Reshape(p, [N,C,D,H' W'])), [N,C,D',H',W'])
+///            or, when the windows tile D, of Reshape(p, [N,C D/d,d,H' W'])
 ///
 /// Fires when:  the target is "openvino"; x is an input of the main graph or of a body; C, D, H, W and the sizes of y are known; the
 ///   kernel is more than one along the first axis and along another. N may be dynamic.
