@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <list>
 #include <memory>
 #include <optional>
 
@@ -26,6 +25,7 @@
 #include "tempera/optimize/history.h"
 #include "tempera/optimize/losses.h"
 #include "tempera/optimize/pictures.h"
+#include "tempera/optimize/race.h"
 #include "tempera/optimize/reference.h"
 #include "tempera/optimize/reverting.h"
 #include "tempera/optimize/rewrite.h"
@@ -40,8 +40,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using engine::Precision;
 
-constexpr double kHopeless = 1.5;  // times the fastest of a few rounds: noise of single runs stays below
-constexpr double kSurelySlower = 1.1;  // times the original's latency in a few rounds
 constexpr double kShareOfAPart = 0.1;  // of all the time: what running one part of the data may take
 constexpr std::size_t kFewestToCalibrate = 16;
 constexpr std::size_t kFewestToVerify = 32;
@@ -98,6 +96,7 @@ class Flow {
   void read_subject() {
     subject_ = load_subject(options_.subject, host_);
     move_weights_to_disk(subject_.model, out_.work());
+    race_.emplace(options_, subject_, *engine_, host_);
     fill_header(report_, options_, subject_);
     if (!subject_.random_data && !subject_.split.sufficient) {
       report_.notes.push_back("insufficient data: " + subject_.split.reason +
@@ -107,8 +106,7 @@ class Flow {
 
   [[nodiscard]] bool may_lose() const { return !subject_.random_data || options_.subject.random_data; }
 
-  // 2. The original as it is, in the first precision. From here on a model is compiled only for as long as it is asked,
-  // with few others: it holds its own copy of the weights.
+  // 2. The original as it is, in the first precision.
   void compile_original() {
     precisions_ = engine_->attributes().precisions;
     if (options_.precision.has_value()) {
@@ -120,12 +118,12 @@ class Flow {
           "unverified) to try lower "
           "precisions");
     }
-    candidates_.push_back(compiled(false, precisions_.front(), std::make_shared<const graph::Model>(subject_.model)));
-    close(candidates_.front());
-    if (!candidates_.front().failure.empty()) {
+    race_->add(race_->compiled(false, precisions_.front(), std::make_shared<const graph::Model>(subject_.model)));
+    close(race_->original());
+    if (!race_->original().failure.empty()) {
       throw Error(
           ErrorCode::kEngineFailed,
-          fmt::format("the original does not run in {}: {}", options_.engine, candidates_.front().failure),
+          fmt::format("the original does not run in {}: {}", options_.engine, race_->original().failure),
           fmt::format("tempera inspect {}", options_.subject.model.string()));
     }
   }
@@ -133,10 +131,10 @@ class Flow {
   // What losses are measured against.
   void check_reference() {
     const Reference reference =
-        open_reference(subject_, *engine_, options_.engine, exact_options(), host_);
-    engine_is_wrong_ = reference.engine_is_wrong;
-    if (!options_.allow_non_finite && !engine_is_wrong_) {
-      require_finite_reference(subject_, *engine_, *reference.session, exact_options());
+        open_reference(subject_, *engine_, options_.engine, race_->exact_options(), host_);
+    race_->set_engine_is_wrong(reference.engine_is_wrong);
+    if (!options_.allow_non_finite && !reference.engine_is_wrong) {
+      require_finite_reference(subject_, *engine_, *reference.session, race_->exact_options());
     }
     report_.notes.insert(report_.notes.end(), reference.notes.begin(), reference.notes.end());
   }
@@ -146,117 +144,44 @@ class Flow {
     host_.progress.begin("rewriting", 0);
     const Rewritten after = rewrite_without(options_.skip_passes, options_.dump_after);
     report_.passes = after.passes;
-    Candidate& original = candidates_.front();
+    Candidate& original = race_->original();
     std::vector<Candidate> proposed;
     {
       const Opened open(original, *engine_);
-      time_candidates({&original}, subject_, search_samples(), rough_timing(), host_);
+      time_candidates({&original}, subject_, race_->samples(), race_->rough_timing(), host_);
       for (const bool rewritten : {false, true}) {
         for (const Precision precision : precisions_) {
           if (rewritten ? after.changed : precision != original.options.precision) {
-            proposed.push_back(compiled(rewritten, precision, rewritten ? after.model : original.model));
-            drop_if_slower(proposed.back(), original);
+            proposed.push_back(race_->compiled(rewritten, precision, rewritten ? after.model : original.model));
+            race_->time_roughly(proposed.back());
             close(proposed.back());
           }
         }
       }
     }
-    std::move(proposed.begin(), proposed.end(), std::back_inserter(candidates_));
-  }
-
-  Candidate compiled(bool rewritten, Precision precision, std::shared_ptr<const graph::Model> model) {
-    Candidate candidate;
-    candidate.name = fmt::format("{} {}", rewritten ? "rewritten" : "original", engine::to_string(precision));
-    candidate.model = std::move(model);
-    candidate.rewritten = rewritten;
-    candidate.options = compile_options(precision);
-    host_.progress.begin("compiling " + candidate.name, 0);
-    prepare(candidate, *engine_, subject_, search_samples());
-    if (!candidate.failure.empty()) {
-      const std::string note = fmt::format("{} does not run: {}", candidate.name, candidate.failure);
-      if (options_.strict) {
-        throw Error(ErrorCode::kEngineFailed, note);
+    for (Candidate& candidate : proposed) {
+      if (!candidate.failure.empty()) {
+        report_.notes.push_back(fmt::format("{} does not run: {}", candidate.name, candidate.failure));
       }
-      report_.notes.push_back(note);
+      race_->add(std::move(candidate));
     }
-    return candidate;
-  }
-
-  [[nodiscard]] engine::CompileOptions compile_options(Precision precision) const {
-    engine::CompileOptions compile;
-    compile.device = options_.device;
-    compile.precision = precision;
-    compile.threads = options_.threads > 0 ? options_.threads : subject_.recipe.deploy.threads;
-    compile.input_shapes = subject_.input_shapes;
-    compile.cache_dir = options_.cache_dir;
-    compile.properties = subject_.recipe.deploy.properties;
-    return compile;
   }
 
   // 4. Quality on the search part, against the original in f32; then latency in full, beside the original, of those that
   // could still win.
   void measure_candidates() {
     leave_out_samples_beyond_the_time();
-    const std::vector<Candidate*> running = in_race();
-    {
-      const auto reference = compile_reference();
-      for (Candidate* candidate : running) {
-        judge(*candidate, *reference, subject_.split.search);
-      }
-    }
-    time_in_turns(candidates_.front(), worth_timing(running), *engine_, subject_, search_samples(), timing_options(0.4), host_);
-    chosen_ = choose(candidates_);
-    note_short_timing(candidates_.front().timing);
+    race_->measure_all();
+    note_short_timing(race_->original().timing);
     best_.emplace(out_.work() / "best", subject_.recipe, options_.engine);
-    if (chosen_ != 0) {
-      best_->offer(candidates_[chosen_], latency_of(candidates_[chosen_]));
+    if (race_->chosen_index() != 0) {
+      best_->offer(race_->chosen(), race_->latency_of(race_->chosen()));
     }
-  }
-
-  [[nodiscard]] double latency_of(const Candidate& candidate) const { return comparable_ms(candidate, candidates_.front()); }
-
-  // Losses of the candidate on a part of the data, and what the budget says of them.
-  void judge(Candidate& candidate, engine::Session& reference, const std::vector<std::size_t>& part) {
-    const Opened open(candidate, *engine_);
-    candidate.losses =
-        measure_losses(subject_, reference, {{candidate.name, candidate.session.get()}}, part, host_).front();
-    candidate.verdict = quality::judge(options_.budget, candidate.losses);
-  }
-
-  // The original, and what runs and was not dropped.
-  [[nodiscard]] std::vector<Candidate*> in_race() {
-    std::vector<Candidate*> running;
-    for (Candidate& candidate : candidates_) {
-      if (candidate.failure.empty() && candidate.dropped.empty()) {
-        running.push_back(&candidate);
-      }
-    }
-    return running;
-  }
-
-  // What is clearly slower than the original in a few rounds is not worth measuring the quality of, which may
-  // take far longer. (An original that its engine computes wrongly is replaced by anything right: nothing goes then.)
-  void drop_if_slower(Candidate& candidate, Candidate& original) {
-    if (!candidate.failure.empty()) {
-      return;
-    }
-    time_against(original, candidate, subject_, search_samples(), rough_timing(), host_);
-    if (!engine_is_wrong_ && candidate.timing.speedup.median * kSurelySlower < 1.0) {
-      candidate.dropped = fmt::format("{:.1f} times the original's latency in {} rounds", 1.0 / candidate.timing.speedup.median,
-                                      candidate.timing.speedup.pairs);
-    }
-  }
-
-  [[nodiscard]] engine::TimingOptions rough_timing() const {
-    engine::TimingOptions rough = timing_options(0.02);
-    rough.pairs = std::min<std::int64_t>(rough.pairs, 5);
-    rough.warmup = 1;
-    return rough;
   }
 
   // A part that would take more than its share of the time is thinned out; what the report claims is of what stays.
   void leave_out_samples_beyond_the_time() {
-    const double run = candidates_.front().timing.latency.median_ms / 1e3;
+    const double run = race_->original().timing.latency.median_ms / 1e3;
     const auto leave_out = [&](const char* purpose, std::vector<std::size_t>& part, double runs, std::size_t least) {
       const double fitting = kShareOfAPart * options_.total_seconds / std::max(run * runs, 1e-9);
       const std::size_t all = part.size();
@@ -266,25 +191,9 @@ class Flow {
       }
     };
     leave_out("calibrate", subject_.split.calibrate, 1.5, kFewestToCalibrate);
-    leave_out("search", subject_.split.search, 2.0 * static_cast<double>(in_race().size()), kFewestToCalibrate);
+    leave_out("search", subject_.split.search, 2.0 * static_cast<double>(race_->running().size()), kFewestToCalibrate);
     leave_out("verify", subject_.split.verify, 2.0, kFewestToVerify);
     fill_samples(report_, subject_.split);
-  }
-
-  // Beside the original: those within the budget and not far behind the fastest of them by the rough times; the others
-  // keep those.
-  [[nodiscard]] std::vector<Candidate*> worth_timing(const std::vector<Candidate*>& running) const {
-    double best = latency_of(*running.front());
-    for (const Candidate* candidate : running) {
-      if (candidate->verdict.within) {
-        best = std::min(best, latency_of(*candidate));
-      }
-    }
-    std::vector<Candidate*> kept;
-    std::copy_if(running.begin() + 1, running.end(), std::back_inserter(kept), [&](const Candidate* candidate) {
-      return candidate->verdict.within && latency_of(*candidate) < kHopeless * best;
-    });
-    return kept;
   }
 
   // Too few pairs decide little: the report says that time was the reason.
@@ -296,62 +205,30 @@ class Flow {
     }
   }
 
-  [[nodiscard]] engine::CompileOptions exact_options() const {
-    engine::CompileOptions exact = compile_options(Precision::kFloat32);
-    exact.exact = true;
-    return exact;
-  }
-
-  [[nodiscard]] std::unique_ptr<engine::Session> compile_reference() const {
-    return reopen_reference(subject_, *engine_, exact_options(), engine_is_wrong_);
-  }
-
   // 5. Each pass that fired must earn its place: where the model without it is faster beyond chance, it goes. Tried on
   // the fastest rewritten candidate within the budget, even when the original beats it: it may not without the pass
   // at fault.
   void revert_what_does_not_help() {
-    const std::optional<std::size_t> which = fastest_rewritten();
+    const std::optional<std::size_t> which = race_->fastest_rewritten();
     if (!options_.try_reverting || !which.has_value()) {
       return;
     }
     const PassTrial trial{
         .subject = subject_,
         .engine = *engine_,
-        .samples = search_samples(),
-        .timing = timing_options(0.3),
+        .samples = race_->samples(),
+        .timing = race_->timing_options(0.3),
         .rewrite = [this](const std::vector<std::string>& skipped) { return rewrite_without(skipped); },
     };
     bool reverted = false;
     {
-      const Opened open(candidates_[*which], *engine_);
-      reverted = revert_passes(candidates_[*which], report_.passes, options_.skip_passes, trial, host_);
+      Candidate& candidate = race_->candidates()[*which];
+      const Opened open(candidate, *engine_);
+      reverted = revert_passes(candidate, report_.passes, options_.skip_passes, trial, host_);
     }
     if (reverted) {
-      measure_again(*which);
+      race_->measure_again(*which);
     }
-  }
-
-  [[nodiscard]] std::optional<std::size_t> fastest_rewritten() const {
-    std::optional<std::size_t> best;
-    for (std::size_t i = 1; i < candidates_.size(); ++i) {
-      const Candidate& candidate = candidates_[i];
-      if (candidate.rewritten && candidate.failure.empty() && candidate.dropped.empty() && candidate.verdict.within &&
-          (!best.has_value() || latency_of(candidate) < latency_of(candidates_[*best]))) {
-        best = i;
-      }
-    }
-    return best;
-  }
-
-  // Quality and latency of a candidate whose model changed, and the choice anew.
-  void measure_again(std::size_t which) {
-    judge(candidates_[which], *compile_reference(), subject_.split.search);
-    std::vector<Candidate*> timed = {&candidates_[which]};
-    if (chosen_ != 0 && chosen_ != which) {
-      timed.push_back(&candidates_[chosen_]);
-    }
-    time_in_turns(candidates_.front(), timed, *engine_, subject_, search_samples(), timing_options(0.2), host_);
-    chosen_ = choose(candidates_);
   }
 
   // 6. Number formats below the floats', starting from the fastest float candidate; when its own rounding leaves no
@@ -366,12 +243,12 @@ class Flow {
       search.budget.limit *= kRoomToVerify;
     }
     search.pairs = options_.pairs;
-    search.original = &candidates_.front();
+    search.original = &race_->original();
     search.quantize.seven_bit_weights = !has_integer_dot_product();
     search.calibrate.method = options_.range_method;
     search.calibrate.workers = subject_.workers;
     search.calibrate.cache_dir = options_.cache_dir;
-    search.calibrate.compile = compile_options(Precision::kFloat32);
+    search.calibrate.compile = race_->compile_options(Precision::kFloat32);
     if (search.quantize.seven_bit_weights) {
       report_.notes.emplace_back("this CPU adds products of 8-bit integers in 16 bits: weights keep 7 bits");
     }
@@ -383,15 +260,15 @@ class Flow {
     search.answers = &answers_;
     search.best = &*best_;
     std::unique_ptr<const LossMeter> meter;
-    for (const std::vector<Candidate*>& bases : bases_of_search()) {
+    for (const std::vector<Candidate*>& bases : race_->bases_of_search()) {
       search.max_seconds = seconds_left() - verification_seconds();
       if (search.max_seconds <= 0) {
         report_.notes.emplace_back("the time given left none for the search of number formats: raise --time");
         break;
       }
       if (meter == nullptr) {
-        const double run_seconds = candidates_.front().timing.latency.median_ms / 1e3;
-        meter = meter_of_search(*compile_reference(), subject_, run_seconds, search.max_seconds, host_);
+        const double run_seconds = race_->original().timing.latency.median_ms / 1e3;
+        meter = meter_of_search(*race_->compile_reference(), subject_, run_seconds, search.max_seconds, host_);
       }
       FormatSearchResult more = search_formats(bases, *meter, subject_, *engine_, search, host_);
       report_.notes.insert(report_.notes.end(), more.notes.begin(), more.notes.end());
@@ -405,13 +282,11 @@ class Flow {
     report_.loss_name = "relative L2 of the worst output against the original, on the search part";
     report_.loss_limit = options_.budget.kind == quality::LossBudget::Kind::kRelative ? options_.budget.limit : 0.0;
     report_.layers_of = found.candidates.empty() ? "" : found.candidates.front().name;
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.failure.empty() && candidate.dropped.empty()) {
-        report_.trials.push_back({candidate.name, worst_relative_l2(candidate.losses), latency_of(candidate),
-                                  candidate.weight_bytes, candidate.verdict.within, false});
-      }
+    for (const Candidate* candidate : race_->running()) {
+      report_.trials.push_back({candidate->name, worst_relative_l2(candidate->losses), race_->latency_of(*candidate),
+                                candidate->weight_bytes, candidate->verdict.within, false});
     }
-    choose_among(std::move(found.candidates));
+    race_->choose_among(std::move(found.candidates));
   }
 
   [[nodiscard]] double seconds_left() const {
@@ -420,10 +295,10 @@ class Flow {
 
   // What measuring the result once more in full will take, from what measuring the original took: timing the new
   // candidates and the written file, its quality on the verification part, compiling and profiling.
-  [[nodiscard]] double verification_seconds() const {
-    const Candidate& original = candidates_.front();
+  [[nodiscard]] double verification_seconds() {
+    const Candidate& original = race_->original();
     const double run = original.timing.latency.median_ms / 1e3;
-    const double timing = std::min(timing_options(0.7).max_seconds, 7.0 * static_cast<double>(options_.pairs) * run);
+    const double timing = std::min(race_->timing_options(0.7).max_seconds, 7.0 * static_cast<double>(options_.pairs) * run);
     constexpr double kLoads = 20.0;  // to run, to profile, to measure memory, written and original; quantised models load slower
     return timing + 2.0 * run * static_cast<double>(subject_.split.verify.size()) + kLoads * original.load_ms / 1e3;
   }
@@ -439,55 +314,6 @@ class Flow {
       text += feature;
     }
     return to_hex(sha256(text));
-  }
-
-  // The fastest float candidate and the others in its precision; then, for when rounding in that precision leaves no
-  // room in the budget, those in f32.
-  [[nodiscard]] std::vector<std::vector<Candidate*>> bases_of_search() {
-    std::vector<std::vector<Candidate*>> bases = {in_precision(candidates_[chosen_].options.precision)};
-    if (candidates_[chosen_].options.precision != Precision::kFloat32) {
-      bases.push_back(in_precision(Precision::kFloat32));
-    }
-    return bases;
-  }
-
-  // Fastest first: when the time is short, the others are not tried.
-  [[nodiscard]] std::vector<Candidate*> in_precision(Precision precision) {
-    std::vector<Candidate*> found;
-    for (Candidate& candidate : candidates_) {
-      if (candidate.options.precision == precision && candidate.failure.empty() && candidate.dropped.empty() &&
-          candidate.verdict.within) {
-        found.push_back(&candidate);
-      }
-    }
-    std::stable_sort(found.begin(), found.end(),
-                     [this](const Candidate* a, const Candidate* b) { return latency_of(*a) < latency_of(*b); });
-    return found;
-  }
-
-  // Times the new ones in full beside the original and the best so far, and chooses anew. All are open at once: next to the
-  // original the quantised ones weigh little, and its runs, the longest, then count for all of them.
-  void choose_among(std::vector<Candidate> found) {
-    if (found.empty()) {
-      return;
-    }
-    const std::size_t first = candidates_.size();
-    for (Candidate& candidate : found) {
-      candidates_.push_back(std::move(candidate));
-    }
-    std::vector<Candidate*> timed = {&candidates_.front()};
-    if (chosen_ != 0) {
-      timed.push_back(&candidates_[chosen_]);
-    }
-    for (std::size_t i = first; i < candidates_.size(); ++i) {
-      timed.push_back(&candidates_[i]);
-    }
-    std::list<Opened> open;
-    for (Candidate* candidate : timed) {
-      open.emplace_back(*candidate, *engine_);
-    }
-    time_candidates(timed, subject_, search_samples(), timing_options(0.4), host_);
-    chosen_ = choose(candidates_);
   }
 
   [[nodiscard]] Rewritten rewrite_without(const std::vector<std::string>& skipped,
@@ -506,7 +332,7 @@ class Flow {
 
   // 7. Model and recipe go to the staging folder; nothing is visible yet.
   void write_choice() {
-    const Candidate& candidate = candidates_[chosen_];
+    const Candidate& candidate = race_->chosen();
     out_.restart();  // the set of a candidate that failed verification goes
     if (candidate.rewritten) {
       graph::Model written = *candidate.model;
@@ -534,10 +360,10 @@ class Flow {
   }
 
   // 8. What was written is loaded afresh and measured, with the options it ships with, on data neither the
-  // rewrites nor the choice saw. When it fails here, the original goes out instead.
+  // rewrites nor the choice saw. When it fails here, the next best goes out instead, at last the original.
   void verify_written_file() {
     Candidate shipped;
-    const Candidate& chosen = candidates_[chosen_];
+    const Candidate& chosen = race_->chosen();
     shipped.name = fmt::format("as written ({})", chosen.name);
     shipped.rewritten = chosen.rewritten;
     shipped.options = chosen.options;
@@ -552,23 +378,24 @@ class Flow {
       throw Error(ErrorCode::kEngineFailed, "the written file does not run: " + shipped.failure)
           .in("verification");
     }
-    judge(shipped, *compile_reference(), subject_.split.verify);
+    race_->judge(shipped, *race_->compile_reference(), subject_.split.verify);
+    Candidate& original = race_->original();
     {
-      const Opened open(candidates_.front(), *engine_);
-      time_against(candidates_.front(), shipped, subject_, samples, timing_options(0.3), host_);
-      report_.pictures = make_pictures(subject_, *candidates_.front().session, *shipped.session);
-      report_.scatters = make_scatters(subject_, *candidates_.front().session, *shipped.session);
+      const Opened open(original, *engine_);
+      time_against(original, shipped, subject_, samples, race_->timing_options(0.3), host_);
+      report_.pictures = make_pictures(subject_, *original.session, *shipped.session);
+      report_.scatters = make_scatters(subject_, *original.session, *shipped.session);
     }
     close(shipped);
 
-    const bool is_original = chosen_ == 0;
-    const bool mends = !candidates_.front().verdict.within && shipped.verdict.within;
+    const bool is_original = race_->chosen_index() == 0;
+    const bool mends = !original.verdict.within && shipped.verdict.within;
     if (!is_original && !mends && (!shipped.verdict.within || !shipped.timing.speedup.faster())) {
-      candidates_[chosen_].dropped =
+      const std::string why =
           fmt::format("failed verification ({}; {:.2f}x, at least {:.2f}x in {} pairs)", shipped.verdict.text,
                       shipped.timing.speedup.median, shipped.timing.speedup.lower95, shipped.timing.speedup.pairs);
-      report_.notes.push_back(fmt::format("{} {}", shipped.name, candidates_[chosen_].dropped));
-      chosen_ = choose(candidates_);
+      report_.notes.push_back(fmt::format("{} {}", shipped.name, why));
+      race_->drop_chosen(why);
       write_choice();
       verify_written_file();
       return;
@@ -576,24 +403,10 @@ class Flow {
     for (report::Trial& trial : report_.trials) {
       trial.chosen = trial.name == chosen.name;
     }
-    fill_results(report_, options_, subject_, *engine_, candidates_, chosen_, shipped,
+    fill_results(report_, options_, subject_, *engine_, race_->candidates(), race_->chosen_index(), shipped,
                  out_.staging() / "model.onnx", host_);
     write_text_file(out_.staging() / "report.json", report::to_json(report_));
     write_text_file(out_.staging() / "report.html", report::to_html(report_));
-  }
-
-  [[nodiscard]] const std::vector<data::Sample>& search_samples() {
-    if (search_samples_.empty()) {
-      search_samples_ = load_samples(subject_, subject_.split.search, kTimedSamples);
-    }
-    return search_samples_;
-  }
-
-  [[nodiscard]] engine::TimingOptions timing_options(double share) const {
-    engine::TimingOptions timing;
-    timing.pairs = options_.pairs;
-    timing.max_seconds = std::min(options_.max_seconds, options_.total_seconds / 3.0) * share;
-    return timing;
   }
 
   const Clock::time_point start_ = Clock::now();
@@ -604,12 +417,9 @@ class Flow {
   std::unique_ptr<engine::Evaluator> evaluator_;
   Subject subject_;
   std::vector<Precision> precisions_;  ///< to try, the original's first
-  std::vector<Candidate> candidates_;
-  std::vector<data::Sample> search_samples_;
+  std::optional<Race> race_;  ///< from the subject on
   Answers answers_;
   std::optional<BestSoFar> best_;
-  bool engine_is_wrong_ = false;  ///< about the original at f32
-  std::size_t chosen_ = 0;
   report::Report report_;
 };
 
