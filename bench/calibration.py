@@ -5,6 +5,7 @@ Samples are seeded crops of the photos, written once as one .npy file each. Ever
 runs from its start, with the imports of Python taken off (measured in the process), its memory is the largest resident size.
 
   tempera METHOD     tempera calibrate --method METHOD: every float activation of the model
+  tempera METHOD inputs   the same for what int8 layers read, as NNCF: the inputs of Conv and Gemm
   nncf               nncf.quantize with its defaults (min-max, fast bias correction), an OpenVINO model in f32
   nncf statistics    the same without bias correction: little more than collecting statistics
   ort METHOD         onnxruntime.quantization.quantize_static with that calibration method
@@ -92,11 +93,20 @@ def child(run, model, folder):
     print(json.dumps({"imports": run_nncf(model, files, what != "statistics") if tool == "nncf" else run_ort(model, files, what)}))
 
 
+def inputs_of_layers(model):
+    import onnx
+
+    graph = onnx.load(model, load_external_data=False).graph
+    return sorted({node.input[0] for node in graph.node if node.op_type in ("Conv", "Gemm")})
+
+
 def measure(run, arguments, folder):
     tool, _, method = run.partition(" ")
     if tool == "tempera":
+        method, _, inputs = method.partition(" ")
         command = [arguments.program, "calibrate", arguments.model, "--data", folder, "--recipe", folder / "bench.recipe.toml",
-                   "--method", method, "-o", folder / "ranges.json", "--quiet"]
+                   "--method", method, "-o", folder / "ranges.json", "--quiet",
+                   *(["--tensors", ",".join(inputs_of_layers(arguments.model))] if inputs else [])]
     else:
         command = [sys.executable, __file__, "--child", run, "--model", arguments.model, "--folder", folder]
     start = time.perf_counter()
