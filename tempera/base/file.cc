@@ -102,6 +102,29 @@ MappedFile map_descriptor(int descriptor, std::size_t size, const fs::path& path
   return mapped;
 }
 
+fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+// Where a file written to `path` really goes: symbolic links are followed, also one whose target does not exist yet.
+fs::path destination(const fs::path& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    throw Error(ErrorCode::kIo, fmt::format("'{}' is not a regular file and cannot be replaced", path.string()),
+                "choose the name of a file, new or to be replaced");
+  }
+  constexpr int kMaxLinks = 40;  // as many as Linux follows (path_resolution(7))
+  fs::path target = path;
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(target, error); ++links) {
+    const fs::path next = fs::read_symlink(target, error);
+    if (error || links == kMaxLinks) {
+      const std::string reason = error ? error.message() : std::strerror(ELOOP);
+      throw Error(ErrorCode::kIo, fmt::format("cannot write '{}': {}", path.string(), reason));
+    }
+    target = next.is_absolute() ? next : folder_of(target) / next;
+  }
+  return target;
+}
+
 int open_regular(const fs::path& path, struct stat& status) {
   // O_NONBLOCK: a FIFO given by mistake must not hang the process.
   const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -202,13 +225,10 @@ std::size_t ScratchFile::append(std::span<const std::byte> bytes) {
 
 MappedFile ScratchFile::map() const { return map_descriptor(descriptor_, size_, folder_); }
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
-  const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
-    throw Error(ErrorCode::kIo,
-                fmt::format("cannot create folder '{}': {}", folder.string(), error.message()));
+AtomicFile::AtomicFile(fs::path path) : path_(destination(path)) {
+  const fs::path folder = folder_of(path_);
+  if (path_ == path) {  // a link says where its target lies, and no folders are made there
+    make_folders(folder);
   }
   // open() with 0666, unlike mkstemp(), gives the permissions that the umask leaves.
   std::random_device random;
@@ -220,7 +240,9 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
     }
   }
   if (descriptor_ < 0) {
-    throw Error(ErrorCode::kIo, fmt::format("cannot write '{}': {}", path_.string(), std::strerror(errno)),
+    const int reason = errno;
+    remove_made_folders();
+    throw Error(ErrorCode::kIo, fmt::format("cannot write '{}': {}", path_.string(), std::strerror(reason)),
                 "choose an output folder that can be written");
   }
 }
@@ -228,8 +250,32 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
 AtomicFile::~AtomicFile() {
   if (descriptor_ >= 0) {
     ::close(descriptor_);
-    ::unlink(temporary_.c_str());
+    discard();
   }
+}
+
+void AtomicFile::make_folders(const fs::path& folder) {
+  std::error_code error;
+  for (fs::path missing = folder; !missing.empty() && !fs::exists(missing, error); missing = missing.parent_path()) {
+    made_folders_.push_back(missing);
+  }
+  fs::create_directories(folder, error);
+  if (error) {
+    remove_made_folders();
+    throw Error(ErrorCode::kIo, fmt::format("cannot create folder '{}': {}", folder.string(), error.message()));
+  }
+}
+
+void AtomicFile::remove_made_folders() {
+  for (const fs::path& folder : made_folders_) {  // the innermost first; one that others use by now is not empty and stays
+    std::error_code error;
+    fs::remove(folder, error);
+  }
+}
+
+void AtomicFile::discard() {
+  ::unlink(temporary_.c_str());
+  remove_made_folders();
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
@@ -261,7 +307,7 @@ void AtomicFile::commit() {
   descriptor_ = -1;
   if (!flushed || !closed || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int reason = flushed ? errno : number;
-    ::unlink(temporary_.c_str());
+    discard();
     throw Error(ErrorCode::kIo, fmt::format("cannot write '{}': {}", path_.string(), std::strerror(reason)));
   }
 }

@@ -61,10 +61,12 @@ class ScratchFile {
 };
 
 /// Writes a file that appears whole or not at all: the bytes go to a temporary file in the same folder, which
-/// replaces `path` in commit(). Without commit() nothing is left behind.
+/// replaces `path` in commit(). Without commit() nothing is left behind. A symbolic link stays: the file it points to is
+/// written.
 class AtomicFile {
  public:
-  /// Creates missing parent folders. \throws Error{kIo}
+  /// Creates missing parent folders, but not those of a link's target.
+  /// \throws Error{kIo}, also when the path is that of a folder, device, pipe or socket, which is left as it is
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -82,8 +84,13 @@ class AtomicFile {
   void commit();
 
  private:
+  void make_folders(const std::filesystem::path& folder);
+  void remove_made_folders();
+  void discard();
+
   std::filesystem::path path_;
   std::filesystem::path temporary_;
+  std::vector<std::filesystem::path> made_folders_;  // innermost first
   int descriptor_ = -1;
 };
 

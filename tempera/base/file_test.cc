@@ -60,6 +60,65 @@ TEST_F(FileTest, WithoutCommitTheOldContentStaysAndNothingIsLeft) {
   EXPECT_EQ(file_count(), 1U);
 }
 
+TEST_F(FileTest, WithoutCommitNewFoldersGoTooAndOldOnesStay) {
+  fs::create_directory(folder_ / "old");
+  { AtomicFile file(folder_ / "old" / "new" / "newer" / "x"); }
+  EXPECT_TRUE(fs::exists(folder_ / "old"));
+  EXPECT_FALSE(fs::exists(folder_ / "old" / "new"));
+  write_text_file(folder_ / "y", "y");
+  EXPECT_EQ(code_of([&] { write_text_file(folder_ / "y" / "new" / "x", ""); }), ErrorCode::kIo);
+  EXPECT_EQ(file_count(), 2U);
+}
+
+TEST_F(FileTest, WriteGoesThroughLinks) {
+  fs::create_directory(folder_ / "far");
+  write_text_file(folder_ / "far" / "file", "old");
+  fs::create_symlink("far/file", folder_ / "near");
+  fs::create_symlink(folder_ / "near", folder_ / "nearer");
+  write_text_file(folder_ / "nearer", "new");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "nearer"));
+  EXPECT_TRUE(fs::is_symlink(folder_ / "near"));
+  EXPECT_EQ(read_text_file(folder_ / "far" / "file"), "new");
+  {
+    AtomicFile file(folder_ / "near");
+    file.write("half of the newest");
+  }
+  EXPECT_EQ(read_text_file(folder_ / "far" / "file"), "new");
+  EXPECT_EQ(file_count(), 3U);
+}
+
+TEST_F(FileTest, DanglingLinkGetsItsTargetButNoFolders) {
+  fs::create_symlink("target", folder_ / "link");
+  write_text_file(folder_ / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(read_text_file(folder_ / "target"), "new");
+  fs::create_symlink("none/target", folder_ / "astray");
+  EXPECT_EQ(code_of([&] { write_text_file(folder_ / "astray", "new"); }), ErrorCode::kIo);
+  EXPECT_FALSE(fs::exists(folder_ / "none"));
+  fs::create_symlink("circle", folder_ / "circle");
+  EXPECT_EQ(code_of([&] { write_text_file(folder_ / "circle", "new"); }), ErrorCode::kIo);
+}
+
+TEST_F(FileTest, WhatIsNoRegularFileIsNamedAndStays) {
+  ASSERT_EQ(::mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  fs::create_symlink("fifo", folder_ / "link");
+  fs::create_directory(folder_ / "folder");
+  for (const char* name : {"fifo", "link", "folder"}) {
+    try {
+      write_text_file(folder_ / name, "x");
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kIo);
+      EXPECT_NE(std::string(error.what()).find(std::string(name) + "' is not a regular file"), std::string::npos)
+          << error.what();
+      EXPECT_FALSE(error.hint().empty());
+    }
+  }
+  EXPECT_TRUE(fs::is_fifo(folder_ / "fifo"));
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(file_count(), 3U);
+}
+
 TEST_F(FileTest, NewFilesHaveOrdinaryPermissions) {
   const fs::path path = folder_ / "x";
   write_text_file(path, "x");
