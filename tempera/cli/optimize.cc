@@ -95,6 +95,7 @@ void add_optimize(CLI::App& app) {
   add_subject_arguments(app, arguments->subject,
                         "files and folders of real inputs (pictures, .npy, .npz), or 'random'; without it only "
                  "lossless rewrites are tried");
+  add_allow_command(app, arguments->subject);
   app.add_option("-o,--out", arguments->out,
                  "folder for the result: model.onnx, model.recipe.toml, report.json, report.html")
       ->required();

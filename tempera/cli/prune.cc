@@ -126,6 +126,7 @@ void add_prune(CLI::App& app) {
   const auto arguments = std::make_shared<PruneArguments>();
   add_subject_arguments(app, arguments->subject,
                         "files and folders of real inputs (pictures, .npy, .npz) to measure the loss on, or 'random'");
+  add_allow_command(app, arguments->subject);
   app.add_option("-o,--out", arguments->out,
                  "folder for the result: model.onnx, model.recipe.toml, report.json, report.html")
       ->required();

@@ -166,6 +166,7 @@ void add_quantize(CLI::App& app) {
   const auto arguments = std::make_shared<QuantizeArguments>();
   add_subject_arguments(app, arguments->subject,
                         "files and folders of real inputs to measure the loss on (default: made-up inputs, UNVERIFIED)");
+  add_allow_command(app, arguments->subject);
   app.add_option("--scheme", arguments->scheme,
                  "int8, fp8: weights and activations; int4, int2, ternary, binary, fp8-e5m2, fp16, bf16: weights; mixed: int4 "
                  "weights where --max-loss (5%) allows, int8 or float for the layers that need it")

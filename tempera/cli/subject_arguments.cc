@@ -14,6 +14,11 @@ CLI::Option* add_subject_arguments(CLI::App& app, SubjectArguments& arguments, c
   return data;
 }
 
+void add_allow_command(CLI::App& app, SubjectArguments& arguments) {
+  arguments.judges = true;
+  app.add_flag("--allow-command", arguments.allow_command, "run the program that the recipe names as metric");
+}
+
 optimize::SubjectOptions subject_options(const SubjectArguments& arguments, const SharedOptions& shared) {
   optimize::SubjectOptions options;
   options.model = arguments.model;
@@ -21,6 +26,9 @@ optimize::SubjectOptions subject_options(const SubjectArguments& arguments, cons
   options.recipe = arguments.recipe;
   options.seed = shared.seed;
   options.workers = arguments.workers;
+  options.programs = !arguments.judges          ? optimize::RecipePrograms::kUnused
+                     : arguments.allow_command ? optimize::RecipePrograms::kAllow
+                                               : optimize::RecipePrograms::kRefuse;
   return options;
 }
 

@@ -37,6 +37,15 @@ const std::vector<std::string>& meanings() {
   return names;
 }
 
+bool is_command_metric(std::string_view metric) { return metric == "command_lower" || metric == "command_higher"; }
+
+std::vector<std::string> absolute_command(std::vector<std::string> command, const std::filesystem::path& recipe) {
+  if (!command.empty() && command[0].find('/') != std::string::npos) {
+    command[0] = (std::filesystem::absolute(recipe).parent_path() / command[0]).lexically_normal().string();
+  }
+  return command;
+}
+
 std::filesystem::path recipe_path(const std::filesystem::path& model) {
   std::filesystem::path path = model;
   path.replace_extension(".recipe.toml");

@@ -85,6 +85,9 @@ struct OutputRecipe {
       "array";         ///< "image", "logits", "probabilities", "energy", "forces", "score", "array"
   std::string unit;    ///< "hartree", "pK"; free text
   std::string metric;  ///< a name of quality::metrics(); empty: relative_l2
+  std::vector<std::string>
+      command;  ///< program and arguments of a metric that is one (is_command_metric()); a path of the program with
+                ///< a slash that is relative is so to the recipe's folder
   int border = 0;      ///< pixels an image metric leaves out at each edge
   std::string
       expected;  ///< where the true output comes from: a key of the .npz; "source": the picture the input was
@@ -154,6 +157,14 @@ struct Recipe {
 /// "force_field", "other".
 [[nodiscard]] const std::vector<std::string>& task_names();
 
+/// Whether the metric is a program of the user's own: "command_lower", "command_higher", by which value is better.
+[[nodiscard]] bool is_command_metric(std::string_view metric);
+
+/// The program and arguments as they are run: relative paths of the program made absolute from the folder of
+/// `recipe`, the file.
+[[nodiscard]] std::vector<std::string> absolute_command(std::vector<std::string> command,
+                                                        const std::filesystem::path& recipe);
+
 /// folder/model.onnx -> folder/model.recipe.toml
 [[nodiscard]] std::filesystem::path recipe_path(const std::filesystem::path& model);
 
@@ -172,7 +183,7 @@ struct Recipe {
 /// The text that parse_recipe() turns into an equal recipe; defaults are left out.
 [[nodiscard]] std::string to_toml(const Recipe& recipe);
 /// Writes to_toml(), and copies the labels files that the recipe names from beside the recipe it was read
-/// from.
+/// from. Programs of metrics stay where they are: their paths are written absolute.
 void write_recipe(const std::filesystem::path& path, const Recipe& recipe);
 
 /// A recipe from the graph alone: float [N,3|1,H,W] or [N,H,W,3|1] inputs are taken for images in 0..1,

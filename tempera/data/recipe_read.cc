@@ -20,6 +20,7 @@ constexpr std::int64_t kMaxDim = std::int64_t{1} << 40;
 constexpr std::size_t kMaxRank = 16;
 constexpr std::size_t kMaxChannels = 3;
 constexpr std::size_t kMaxValues = std::size_t{1} << 16;
+constexpr std::size_t kMaxArguments = 256;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
 template <typename T, typename U>
@@ -193,6 +194,19 @@ std::optional<InputSource> read_source(TomlTable& table, TomlProblems& problems)
   return read_random(table);
 }
 
+void read_command(TomlTable& table, OutputRecipe& output) {
+  set(output.command, table.texts("command", kMaxArguments));
+  if (is_command_metric(output.metric) && !table.has("command")) {
+    table.problem("metric", fmt::format("metric '{}' needs 'command': a list of the program and its arguments, as "
+                                        "command = [\"./score.py\"]",
+                                        output.metric));
+  } else if (!is_command_metric(output.metric) && table.has("command")) {
+    table.problem("command", "'command' belongs to metric = \"command_lower\" or \"command_higher\"");
+  } else if (!output.command.empty() && output.command[0].empty()) {
+    table.problem("command", "'command' must begin with a program");
+  }
+}
+
 OutputRecipe read_output(TomlTable& table, std::span<const std::string> metrics) {
   constexpr std::int64_t kMaxBorder = 1024;
   OutputRecipe output;
@@ -204,6 +218,7 @@ OutputRecipe read_output(TomlTable& table, std::span<const std::string> metrics)
       table.problem("metric", unknown_name("metric", *metric, {metrics.begin(), metrics.end()}));
     }
   }
+  read_command(table, output);
   set(output.border, table.integer("border", 0, kMaxBorder));
   set(output.expected, table.text("expected"));
   if (const auto labels = table.text("labels")) {

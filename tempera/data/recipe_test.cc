@@ -229,6 +229,40 @@ TEST(RecipeTest, MetricsAreCheckedWhenTheyAreKnown) {
               HasSubstr("unknown metric 'psnry': the nearest are 'psnr', 'psnr_y'"));
 }
 
+TEST(RecipeTest, ACommandAndItsMetricGoTogether) {
+  const std::string head = "version = 1\n[output.y]\n";
+  for (const std::string metric : {"command_lower", "command_higher"}) {
+    const Recipe recipe = parse_recipe(head + "metric = \"" + metric + "\"\ncommand = [\"./a b.py\", \"-x\\\"\"]");
+    EXPECT_THAT(recipe.output("y")->command, ElementsAre("./a b.py", "-x\""));
+    const Recipe again = parse_recipe(to_toml(recipe));
+    EXPECT_EQ(again.output("y")->metric, metric);
+    EXPECT_EQ(again.output("y")->command, recipe.output("y")->command);
+    EXPECT_THAT(message_of(head + "metric = \"" + metric + "\""),
+                HasSubstr("line 3, column 10: metric '" + metric + "' needs 'command'"));
+  }
+  const std::string command = head + "metric = \"command_lower\"\ncommand = ";
+  EXPECT_THAT(message_of(head + "command = [\"./a\"]"), HasSubstr("'command' belongs to metric"));
+  EXPECT_THAT(message_of(head + "metric = \"mae\"\ncommand = [\"./a\"]"), HasSubstr("'command' belongs to metric"));
+  EXPECT_THAT(message_of(command + "\"./a -x\""), HasSubstr("'command' must be a list of 1 to 256 texts"));
+  EXPECT_THAT(message_of(command + "[]"), HasSubstr("'command' must be a list"));
+  EXPECT_THAT(message_of(command + "[\"./a\", 1]"), HasSubstr("'command' must be a list"));
+  EXPECT_THAT(message_of(command + "[\"./a\\u0000b\"]"), HasSubstr("'command' must be a list"));
+  EXPECT_THAT(message_of(command + "[\"\", \"x\"]"), HasSubstr("'command' must begin with a program"));
+}
+
+TEST(RecipeTest, AWrittenRecipeStillFindsTheProgram) {
+  EXPECT_THAT(absolute_command({"./score.py", "./x"}, "/r/m.recipe.toml"), ElementsAre("/r/score.py", "./x"));
+  EXPECT_THAT(absolute_command({"../score.py"}, "/r/s/m.recipe.toml"), ElementsAre("/r/score.py"));
+  EXPECT_THAT(absolute_command({"/bin/true"}, "/r/m.recipe.toml"), ElementsAre("/bin/true"));
+  EXPECT_THAT(absolute_command({"python3", "a/b.py"}, "/r/m.recipe.toml"), ElementsAre("python3", "a/b.py"));
+  const auto folder = std::filesystem::temp_directory_path() / ("recipe_command" + std::to_string(::getpid()));
+  Recipe recipe = parse_recipe("version = 1\n[output.y]\nmetric = \"command_lower\"\ncommand = [\"./score.py\"]");
+  recipe.path = "/r/m.recipe.toml";
+  write_recipe(folder / "model.recipe.toml", recipe);
+  EXPECT_THAT(read_recipe(folder / "model.recipe.toml").output("y")->command, ElementsAre("/r/score.py"));
+  std::filesystem::remove_all(folder);
+}
+
 graph::Graph super_resolution_graph() {
   graph::Graph graph;
   const auto in =

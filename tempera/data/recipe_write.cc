@@ -1,5 +1,6 @@
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -47,6 +48,14 @@ std::string numbers(const std::vector<double>& values) {
     texts.push_back(number(value));
   }
   return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+std::string texts(const std::vector<std::string>& values) {
+  std::vector<std::string> quoted;
+  for (const std::string& value : values) {
+    quoted.push_back(toml_string(value));
+  }
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
 std::string list(const graph::Dims& dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
@@ -156,6 +165,9 @@ void write_output(Lines& out, const OutputRecipe& output) {
   out.put_text("meaning", output.meaning);
   out.put_text("unit", output.unit);
   out.put_text("metric", output.metric);
+  if (!output.command.empty()) {
+    out.put("command", texts(output.command));
+  }
   if (output.border != 0) {
     out.put("border", fmt::format("{}", output.border));
   }
@@ -232,7 +244,11 @@ std::string to_toml(const Recipe& recipe) {
 }
 
 void write_recipe(const std::filesystem::path& path, const Recipe& recipe) {
-  for (const OutputRecipe& output : recipe.outputs) {
+  Recipe written = recipe;
+  for (OutputRecipe& output : written.outputs) {
+    if (!recipe.path.empty()) {
+      output.command = absolute_command(std::move(output.command), recipe.path);
+    }
     const std::filesystem::path from = recipe.path.parent_path() / output.labels;
     const std::filesystem::path to = path.parent_path() / output.labels;
     std::error_code none;  // files that do not exist are not the same
@@ -240,7 +256,7 @@ void write_recipe(const std::filesystem::path& path, const Recipe& recipe) {
       write_file(to, read_file(from));
     }
   }
-  write_text_file(path, to_toml(recipe));
+  write_text_file(path, to_toml(written));
 }
 
 }  // namespace tempera::data

@@ -161,6 +161,28 @@ std::optional<std::vector<std::int64_t>> TomlTable::integers(std::string_view ke
   return values;
 }
 
+std::optional<std::vector<std::string>> TomlTable::texts(std::string_view key, std::size_t max_count) {
+  const toml::node* node = find(key);
+  if (node == nullptr) {
+    return std::nullopt;
+  }
+  const toml::array* list = node->as_array();
+  std::vector<std::string> values;
+  if (list != nullptr && list->size() <= max_count) {
+    for (const toml::node& element : *list) {
+      const auto* value = element.as_string();
+      if (value != nullptr && value->get().find('\0') == std::string::npos) {
+        values.push_back(value->get());
+      }
+    }
+  }
+  if (list == nullptr || values.empty() || values.size() != list->size()) {
+    wrong_kind(*node, key, fmt::format("a list of 1 to {} texts in quotes", max_count));
+    return std::nullopt;
+  }
+  return values;
+}
+
 const toml::table* TomlTable::table(std::string_view key) {
   const toml::node* node = find(key);
   if (node == nullptr) {

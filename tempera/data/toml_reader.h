@@ -45,6 +45,8 @@ class TomlTable {
   std::optional<std::vector<double>> numbers(std::string_view key, std::size_t max_count);
   std::optional<std::vector<std::int64_t>> integers(std::string_view key, std::int64_t min, std::int64_t max,
                                                     std::size_t max_count);
+  /// A list of 1 to `max_count` texts, none with a NUL in it.
+  std::optional<std::vector<std::string>> texts(std::string_view key, std::size_t max_count);
   const toml::table* table(std::string_view key);
 
   /// Reports every key that was not asked for.

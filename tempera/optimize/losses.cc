@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -31,8 +32,13 @@ constexpr double kOwnOutput = 1e-5;
 // Gathers one contender's distance from the reference, and from the truth where there is one, for one output.
 class OutputGauge {
  public:
-  OutputGauge(std::string output, const data::OutputRecipe* recipe) : recipe_(recipe) {
+  // \param recipe  nullptr: without a metric, distance alone counts
+  OutputGauge(std::string output, const data::OutputRecipe* recipe, quality::CommandOptions command)
+      : recipe_(recipe), command_(std::move(command)) {
     loss_.output = std::move(output);
+    if (recipe_ != nullptr && data::is_command_metric(recipe_->metric) && !command_.allowed) {
+      recipe_ = nullptr;
+    }
   }
 
   void add(const std::string& sample, const graph::Tensor& reference, const graph::Tensor& candidate,
@@ -49,8 +55,8 @@ class OutputGauge {
       return;
     }
     if (before_ == nullptr) {
-      before_ = quality::make_metric(*recipe_);
-      after_ = quality::make_metric(*recipe_);
+      before_ = quality::make_metric(*recipe_, command_);
+      after_ = quality::make_metric(*recipe_, command_);
     }
     // Class indices and the like cannot be a model's own output.
     truth_distance_sum_ += truth->dims() == reference.dims() && truth->type() == reference.type()
@@ -76,6 +82,7 @@ class OutputGauge {
 
  private:
   const data::OutputRecipe* recipe_;
+  quality::CommandOptions command_;
   quality::OutputLoss loss_;
   double relative_sum_ = 0.0;
   double sqnr_sum_ = 0.0;
@@ -85,10 +92,13 @@ class OutputGauge {
   std::unique_ptr<quality::Metric> after_;
 };
 
-std::vector<OutputGauge> gauges_of(const Subject& subject, const std::vector<std::string>& outputs) {
+std::vector<OutputGauge> gauges_of(const Subject& subject, const std::vector<std::string>& outputs, const Host& host) {
+  quality::CommandOptions command;
+  command.allowed = subject.run_programs;
+  command.cancel = host.cancel;
   std::vector<OutputGauge> row;
   for (const std::string& output : outputs) {
-    row.emplace_back(output, subject.recipe.output(output));
+    row.emplace_back(output, subject.recipe.output(output), command);
   }
   return row;
 }
@@ -139,7 +149,7 @@ std::vector<std::vector<quality::OutputLoss>> measure_losses(const Subject& subj
   const std::vector<std::string> outputs = port_names(reference.outputs());
   std::vector<std::vector<OutputGauge>> gauges;
   for (std::size_t c = 0; c < contenders.size(); ++c) {
-    gauges.push_back(gauges_of(subject, outputs));
+    gauges.push_back(gauges_of(subject, outputs, host));
   }
   data::Prefetcher samples(*subject.dataset, indices, subject.workers, host.cancel);
   host.progress.begin("measuring quality", static_cast<std::int64_t>(indices.size()));
@@ -196,7 +206,7 @@ LossMeter::~LossMeter() = default;
 std::size_t LossMeter::samples() const { return held_.size(); }
 
 std::vector<quality::OutputLoss> LossMeter::measure(engine::Session& session, std::size_t most, const Host& host) const {
-  std::vector<OutputGauge> gauges = gauges_of(subject_, outputs_);
+  std::vector<OutputGauge> gauges = gauges_of(subject_, outputs_, host);
   for (std::size_t i = 0; i < held_.size() && i < most; ++i) {
     host.cancel.throw_if_cancelled();
     add_sample(gauges, subject_, session, held_[i].sample, outputs_, held_[i].expected);

@@ -1,6 +1,7 @@
 #include "tempera/optimize/subject.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -33,6 +34,25 @@ std::map<std::string, graph::Dims> common_shapes(const Subject& subject) {
   return shapes;
 }
 
+// Makes the programs' paths absolute. \throws Error{kInvalidArgument} for one that needs to be allowed
+void prepare_programs(Subject& subject, const SubjectOptions& options) {
+  subject.run_programs = options.programs == RecipePrograms::kAllow;
+  for (data::OutputRecipe& output : subject.recipe.outputs) {
+    if (output.command.empty()) {
+      continue;
+    }
+    if (options.programs == RecipePrograms::kRefuse && !options.data.empty()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("the recipe judges output '{}' by running the program '{}', which needs --allow-command",
+                              output.name, output.command[0]),
+                  "see what the program does, then repeat with --allow-command");
+    }
+    if (subject.run_programs) {
+      output.command = data::absolute_command(std::move(output.command), subject.recipe.path);
+    }
+  }
+}
+
 }  // namespace
 
 Subject load_subject(const SubjectOptions& options, const Host& host) {
@@ -49,6 +69,7 @@ Subject load_subject(const SubjectOptions& options, const Host& host) {
       subject.recipe = data::read_recipe(options.recipe, metrics);
       data::check_recipe(subject.recipe, subject.model.graph);
     }
+    prepare_programs(subject, options);
     for (const std::string& guess : subject.recipe.guesses) {
       host.log.info(guess);
     }

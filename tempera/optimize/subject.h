@@ -30,6 +30,16 @@ struct Subject {
   /// else empty.
   std::map<std::string, graph::Dims> input_shapes;
   int workers = 1;  ///< threads that read data
+  /// Programs that the recipe names as metrics may be run (with absolute paths in `recipe`); else outputs that have one
+  /// are judged by their distance from the original's.
+  bool run_programs = false;
+};
+
+/// Programs that a recipe names as metrics. A recipe may come from elsewhere, so the user must allow them.
+enum class RecipePrograms : std::uint8_t {
+  kUnused,  ///< no metric is needed: they are left aside
+  kRefuse,  ///< with data, a recipe that names one is an error
+  kAllow,
 };
 
 struct SubjectOptions {
@@ -39,6 +49,7 @@ struct SubjectOptions {
   std::filesystem::path recipe;             ///< empty: the sidecar, else a guess
   std::uint64_t seed = 0;
   int workers = 0;  ///< 0: min(8, cores)
+  RecipePrograms programs = RecipePrograms::kUnused;
   std::int64_t random_samples = data::DatasetOptions().random_samples;  ///< when no input comes from a file
 };
 

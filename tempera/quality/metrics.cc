@@ -10,7 +10,9 @@
 
 #include "tempera/base/error.h"
 #include "tempera/graph/tensor_error.h"
+#include "tempera/quality/command_metric.h"
 #include "tempera/quality/image_metrics.h"
+#include "tempera/quality/per_sample.h"
 #include "tempera/quality/statistics.h"
 
 namespace tempera::quality {
@@ -20,39 +22,6 @@ using graph::Tensor;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-/// Base of metrics that have a value for each sample; their mean (or largest value) is the result.
-class PerSample : public Metric {
- public:
-  explicit PerSample(Direction direction) : direction_(direction) {}
-
-  void add(const std::string& sample, const Tensor& reference, const Tensor& candidate) final {
-    const double value = measure(reference, candidate);
-    const bool worse =
-        direction_ == Direction::kHigherIsBetter ? value < result_.worst_value : value > result_.worst_value;
-    if (result_.samples == 0 || worse || std::isnan(value)) {
-      result_.worst_sample = sample;
-      result_.worst_value = value;
-    }
-    sum_ += value;
-    ++result_.samples;
-  }
-
-  [[nodiscard]] Result result() const override {
-    Result result = result_;
-    result.value = result.samples == 0 ? kNan : sum_ / static_cast<double>(result.samples);
-    return result;
-  }
-
- protected:
-  [[nodiscard]] virtual double measure(const Tensor& reference, const Tensor& candidate) const = 0;
-  [[nodiscard]] const Result& so_far() const { return result_; }
-
- private:
-  Direction direction_;
-  Result result_;
-  double sum_ = 0.0;
-};
 
 /// One of the numbers of graph::tensor_error().
 class ErrorMetric final : public PerSample {
@@ -184,7 +153,7 @@ constexpr Direction kHigher = Direction::kHigherIsBetter;
 constexpr Direction kLower = Direction::kLowerIsBetter;
 
 // The list: what a user can name in a recipe, in the order of help and docs.
-const std::array<MetricInfo, 14> kMetrics = {{
+const std::array<MetricInfo, 16> kMetrics = {{
     {"relative_l2", "", kLower, LossRule::kRatio,
      "length of the error over length of the truth; mean over samples",
      [](const MetricOptions&) -> Made {
@@ -224,6 +193,14 @@ const std::array<MetricInfo, 14> kMetrics = {{
      [](const MetricOptions&) -> Made { return std::make_unique<TopMetric>(1); }},
     {"top5", "", kHigher, LossRule::kRatio, "share of rows with the true class among the best five",
      [](const MetricOptions&) -> Made { return std::make_unique<TopMetric>(5); }},
+    {"command_lower", "", kLower, LossRule::kRatio, "what a program of your own prints; mean over samples",
+     [](const MetricOptions& options) -> Made {
+       return std::make_unique<CommandMetric>(kLower, options.command);
+     }},
+    {"command_higher", "", kHigher, LossRule::kRatio, "likewise, for a number that is better when higher",
+     [](const MetricOptions& options) -> Made {
+       return std::make_unique<CommandMetric>(kHigher, options.command);
+     }},
 }};
 
 }  // namespace
@@ -247,9 +224,10 @@ const MetricInfo& find_metric(std::string_view name) {
   return *found;
 }
 
-std::unique_ptr<Metric> make_metric(const data::OutputRecipe& output) {
+std::unique_ptr<Metric> make_metric(const data::OutputRecipe& output, CommandOptions command) {
   const MetricInfo& info = find_metric(output.metric.empty() ? "relative_l2" : output.metric);
-  return info.make({output.border, output.format});
+  command.argv = output.command;
+  return info.make({output.border, output.format, std::move(command)});
 }
 
 bool is_better(const MetricInfo& metric, double a, double b) {

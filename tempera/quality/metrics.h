@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tempera/base/cancel.h"
 #include "tempera/data/recipe.h"
 #include "tempera/graph/tensor.h"
 
@@ -23,9 +25,18 @@ enum class LossRule : std::uint8_t {
   kDifference,  ///< before - after or after - before, for values within -1..1 (correlations, similarities)
 };
 
+/// Running a program as metric (command_metric.h).
+struct CommandOptions {
+  bool allowed = false;           ///< a recipe may come from elsewhere: its programs run only where the user said so
+  std::vector<std::string> argv;  ///< the program, its path absolute or a name on the PATH, and its arguments
+  CancelToken cancel;
+  std::chrono::milliseconds timeout{60'000};  ///< for one sample
+};
+
 struct MetricOptions {
   int border = 0;             ///< of image metrics
   image::PixelFormat format;  ///< of image metrics
+  CommandOptions command;     ///< of metrics that are a program
 };
 
 /// One metric gathered over samples. Not safe to share.
@@ -65,8 +76,9 @@ struct MetricInfo {
 /// \throws Error{kInvalidArgument} with the nearest names
 [[nodiscard]] const MetricInfo& find_metric(std::string_view name);
 
-/// The metric a recipe asks for, made with its border and pixel format; relative_l2 when it names none.
-[[nodiscard]] std::unique_ptr<Metric> make_metric(const data::OutputRecipe& output);
+/// The metric a recipe asks for, made with its border, pixel format and command; relative_l2 when it names none.
+/// \param command  how a program is run; the output's own command takes the place of its argv
+[[nodiscard]] std::unique_ptr<Metric> make_metric(const data::OutputRecipe& output, CommandOptions command = {});
 
 /// Whether a is strictly better than b.
 [[nodiscard]] bool is_better(const MetricInfo& metric, double a, double b);
