@@ -303,9 +303,10 @@ class Flow {
     return timing + 2.0 * run * static_cast<double>(subject_.split.verify.size()) + kLoads * original.load_ms / 1e3;
   }
 
-  // Of everything that a measured loss depends on.
+  // Of everything that a measured loss depends on, but for the content of a program that the recipe names.
   [[nodiscard]] std::string answers_key() const {
-    std::string text = report_.model.sha256 + to_hex(subject_.dataset->hash()) + report_.settings_sha256 +
+    std::string text = report_.model.sha256 + data::to_toml(subject_.recipe) + to_hex(subject_.dataset->hash()) +
+                       report_.settings_sha256 +
                        fmt::format("{} {}", subject_.split.calibrate.size(), subject_.split.search.size());
     for (const auto& [name, version] : options_.versions) {
       text += name + version;
