@@ -103,6 +103,7 @@ optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments) {
   } else if (!arguments.max_loss.empty()) {
     options.budget = quality::LossBudget::parse_max_loss(arguments.max_loss);
   }
+  options.cache_dir = arguments.shared->cache_dir;
   options.pairs = arguments.pairs;
   options.max_seconds = arguments.seconds;
   options.command = typed_command();
@@ -115,7 +116,7 @@ optimize::QuantizeModelOptions options_of(const QuantizeArguments& arguments) {
   return options;
 }
 
-void print_forecast(const optimize::QuantizeForecast& forecast, bool json) {
+void print_forecast(const optimize::QuantizeForecast& forecast, bool mixed, bool json) {
   if (json) {
     Json layers = Json::array();
     for (const report::LayerRecord& layer : forecast.layers) {
@@ -129,6 +130,8 @@ void print_forecast(const optimize::QuantizeForecast& forecast, bool json) {
                          {"bytes_before", forecast.bytes_before},
                          {"bytes_after", forecast.bytes_after},
                          {"encode_seconds", forecast.encode_seconds},
+                         {"total_seconds", forecast.total_seconds},
+                         {"peak_memory_bytes", forecast.peak_memory_bytes},
                          {"opset", forecast.opset},
                          {"layers", layers}};
     std::puts(result.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
@@ -138,10 +141,11 @@ void print_forecast(const optimize::QuantizeForecast& forecast, bool json) {
     fmt::print("  {:<48} {:<14} {:<12} {:>9} -> {:>9}\n", layer.layer, layer.op_type, layer.format,
                report::human_bytes(layer.bytes_before), report::human_bytes(layer.bytes_after));
   }
-  fmt::print("expected: {} -> {} ({:.1f} %) in {} layers, opset {}; encoding takes about {:.1f} s. Nothing was written\n",
+  fmt::print("expected: {} -> {} ({:.1f} %) in {} layers, opset {}; about {:.0f} s{} and {} of memory. Nothing was written\n",
              report::human_bytes(forecast.bytes_before), report::human_bytes(forecast.bytes_after),
              100.0 * static_cast<double>(forecast.bytes_after) / static_cast<double>(std::max<std::int64_t>(forecast.bytes_before, 1)),
-             forecast.layers.size(), forecast.opset, forecast.encode_seconds);
+             forecast.layers.size(), forecast.opset, std::max(forecast.total_seconds, 1.0),
+             mixed ? " and as many trials as the mix needs" : "", report::human_bytes(forecast.peak_memory_bytes));
 }
 
 void run_quantize(const QuantizeArguments& arguments) {
@@ -149,7 +153,7 @@ void run_quantize(const QuantizeArguments& arguments) {
   Terminal terminal(*arguments.shared);
   const Host host = terminal.host();
   if (arguments.dry_run) {
-    print_forecast(optimize::forecast_quantize(options, host), arguments.shared->json);
+    print_forecast(optimize::forecast_quantize(options, host), options.mixed, arguments.shared->json);
     return;
   }
   if (arguments.out.empty()) {
@@ -198,7 +202,7 @@ void add_quantize(CLI::App& app) {
                "of weights alone: also the smallest layers, which stay in float since together they hold 0.5 % of the weights");
   app.add_flag("--older-readers", arguments->older_readers,
                "int4 and fp8 as packed bytes that any reader of opset 13 unpacks");
-  app.add_flag("--dry-run", arguments->dry_run, "print expected sizes, layers and time, and write nothing");
+  app.add_flag("--dry-run", arguments->dry_run, "print expected sizes, layers, time and memory, and write nothing");
   app.add_option("-o,--out", arguments->out,
                  "folder for the result: model.onnx, model.recipe.toml, report.json, report.html");
   app.add_option("--max-loss", arguments->max_loss,
@@ -211,7 +215,7 @@ void add_quantize(CLI::App& app) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--force", arguments->force, "write into a folder that holds other files");
-  arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kTargetOption);
+  arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kTargetOption | kCacheOption);
   app.footer("Example: tempera quantize efficientnet_lite0.onnx --scheme int4 --data photos/ -o small");
   app.callback([arguments] { run_quantize(*arguments); });
 }

@@ -54,6 +54,9 @@ class FormatSearch {
       result_.notes.push_back(fmt::format("no number formats were searched from {}: it has no layer with weights", base_.name));
       return false;
     }
+    if (const std::size_t inside = compress::count_layers_in_bodies(bench_.model().graph); inside > 0) {
+      result_.notes.push_back(fmt::format("{}: {} layers inside bodies of If, Loop or Scan stay as they are", base_.name, inside));
+    }
     QuantizationPlan everything;
     for (const Layer& layer : layers()) {
       everything[layer.name] = {WeightFormat::kInt8, {}, ActivationFormat::kInt8};
@@ -107,12 +110,17 @@ class FormatSearch {
     return options_.max_seconds - std::chrono::duration<double>(Clock::now() - start_).count();
   }
 
+  void announce(const std::string& work) {
+    host_.progress.begin(fmt::format("{} ({:.0f} s left to search)", work, std::max(seconds_left(), 0.0)), 0);
+  }
+
   // Whether one more mix fits in, going by the longest so far.
   [[nodiscard]] bool time_for_a_mix() const { return seconds_left() > longest_mix_seconds_; }
   [[nodiscard]] bool time_to_refine() const { return seconds_left() > kMixesOfARefinement * longest_mix_seconds_; }
 
   [[nodiscard]] std::optional<Mix> measure(const std::string& name, const QuantizationPlan& plan) {
     const Clock::time_point begun = Clock::now();
+    announce("trying " + name);
     std::optional<Mix> mix = bench_.measure(name, plan);
     longest_mix_seconds_ = std::max(longest_mix_seconds_, std::chrono::duration<double>(Clock::now() - begun).count());
     return mix;
@@ -258,6 +266,7 @@ class FormatSearch {
     if (!time_to_refine() || (relative && mix.loss > kRefinable * options_.budget.limit)) {
       return std::nullopt;
     }
+    announce("refining " + name);
     std::optional<Mix> refined = bench_.measure_refined(name, mix.plan);
     if (!refined.has_value() || !refined->candidate.verdict.within) {
       return std::nullopt;

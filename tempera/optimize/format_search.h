@@ -24,7 +24,7 @@ struct FormatSearchOptions {
   std::int64_t pairs = 30;              ///< of interleaved timing to call something faster
   double max_seconds = 300.0;           ///< the search stops asking questions after this and keeps what it has
   BestSoFar* best = nullptr;            ///< mixes within the budget are offered to it; null: not
-  Answers* answers = nullptr;           ///< losses of layers alone are looked up and kept here; null: not
+  Answers* answers = nullptr;           ///< losses are looked up and kept here; null: not
 };
 
 /// On samples of the search part: enough to rank layers, fewer where the time is short.

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tempera/compress/calibrate/calibrate.h"
@@ -51,7 +51,8 @@ class MixBench {
   /// Compiled; neither loss nor latency is measured. Nothing, and a note, when it does not run.
   [[nodiscard]] std::optional<Mix> compile(const std::string& name, const compress::QuantizationPlan& plan);
 
-  /// Compiled and measured, with a trial noted.
+  /// Compiled and measured, with a trial noted. Losses, which take long on many samples, are looked up among the answers of
+  /// an interrupted search first; latency is measured anew.
   [[nodiscard]] std::optional<Mix> measure(const std::string& name, const compress::QuantizationPlan& plan);
 
   /// The same with biases corrected and channels rescaled where that lowers the loss (compress/quantize/refine.h).
@@ -66,8 +67,9 @@ class MixBench {
  private:
   [[nodiscard]] std::optional<Mix> prepared(const std::string& name, const compress::QuantizationPlan& plan,
                                             compress::Quantized quantized);
-  void measure(Mix& mix);
-  void add_tensors(const compress::QuantizationPlan& plan, std::set<std::string>& tensors) const;
+  void measure(Mix& mix, const std::string& question);
+  [[nodiscard]] std::vector<quality::OutputLoss> losses_of(engine::Session& session, const std::string& question);
+  [[nodiscard]] std::string question(std::string_view what, const compress::QuantizationPlan& plan) const;
   void calibrate_tensors(const std::vector<std::string>& tensors);
   void calibrate_missing(const compress::QuantizationPlan& plan);
 

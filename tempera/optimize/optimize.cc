@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -88,6 +89,8 @@ class Flow {
     verify_written_file();
     answers_.forget();
     best_->forget();
+    std::error_code ignored;
+    fs::remove_all(calibrations(), ignored);
     out_.commit({"model.onnx", "model.onnx.data", "model.recipe.toml", "report.json", "report.html"});
     return std::move(report_);
   }
@@ -103,6 +106,9 @@ class Flow {
                               "; quality figures are no claim");
     }
   }
+
+  // Kept, as the answers are, from an interrupted run to the next.
+  [[nodiscard]] fs::path calibrations() const { return out_.work() / "calibrations"; }
 
   [[nodiscard]] bool may_lose() const { return !subject_.random_data || options_.subject.random_data; }
 
@@ -247,7 +253,7 @@ class Flow {
     search.quantize.seven_bit_weights = !has_integer_dot_product();
     search.calibrate.method = options_.range_method;
     search.calibrate.workers = subject_.workers;
-    search.calibrate.cache_dir = options_.cache_dir;
+    search.calibrate.cache_dir = options_.cache_dir.empty() ? calibrations() : options_.cache_dir;
     search.calibrate.compile = race_->compile_options(Precision::kFloat32);
     if (search.quantize.seven_bit_weights) {
       report_.notes.emplace_back("this CPU adds products of 8-bit integers in 16 bits: weights keep 7 bits");

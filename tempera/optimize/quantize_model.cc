@@ -33,7 +33,6 @@ namespace {
 namespace fs = std::filesystem;
 using engine::Precision;
 
-constexpr std::size_t kLossSamples = 64;  // of the search part, to judge a model
 constexpr double kKeptSmall = 0.5;  // of the bytes saved on disk: an engine keeps weights as stored, or unpacks them all
 report::LayerRecord record_of(const compress::LayerRecord& layer) {
   report::LayerRecord record;
@@ -89,11 +88,16 @@ class Flow {
     measure_written_file();
     measure_memory();
     fill_report();
+    std::error_code ignored;
+    fs::remove_all(calibrations(), ignored);
     out_.commit({"model.onnx", "model.onnx.data", "model.recipe.toml", "report.json", "report.html"});
     return std::move(report_);
   }
 
  private:
+  // Kept from an interrupted run to the next; gone once there is a result.
+  [[nodiscard]] fs::path calibrations() const { return out_.work() / "calibrations"; }
+
   void read_subject() {
     subject_ = load_subject(options_.subject, host_);
     compile_.device = options_.device;
@@ -130,6 +134,9 @@ class Flow {
         }
       }
     }
+    if (const std::size_t inside = compress::count_layers_in_bodies(subject_.model.graph); inside > 0) {
+      report_.notes.push_back(fmt::format("{} layers inside bodies of If, Loop or Scan stay as they are", inside));
+    }
     if (quantized.model.opset() != subject_.model.opset()) {
       report_.notes.push_back(fmt::format("the file's opset rose from {} to {}, which the format needs",
                                           subject_.model.opset(), quantized.model.opset()));
@@ -144,6 +151,7 @@ class Flow {
     compress::RefineOptions settings;
     settings.calibrate.method = options_.calibrate;
     settings.calibrate.workers = subject_.workers;
+    settings.calibrate.cache_dir = options_.cache_dir.empty() ? calibrations() : options_.cache_dir;
     settings.calibrate.compile = compile_;
     settings.calibrate.compile.precision = Precision::kFloat32;
     compress::Refined refined = compress::quantize_refined(
@@ -229,7 +237,14 @@ class Flow {
     const std::string sizes = fmt::format("{} once loaded and run, {} before", report::human_bytes(after_.loaded_bytes),
                                           report::human_bytes(before_.loaded_bytes));
     report_.notes.push_back(smaller ? fmt::format("smaller in memory too: {}", sizes)
-                                    : fmt::format("smaller on disk only: {} unpacks the weights ({})", options_.engine, sizes));
+                                    : fmt::format("{}: {}", computes_in_codes() ? "not smaller in memory"
+                                                                             : "smaller on disk only: " + options_.engine + " unpacks the weights",
+                                                   sizes));
+  }
+
+  // Else the engine needs the weights as floats.
+  [[nodiscard]] bool computes_in_codes() const {
+    return options_.format.activations == compress::ActivationFormat::kInt8 && engine_->attributes().integer_layers;
   }
 
   void fill_report() {

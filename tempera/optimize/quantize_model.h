@@ -24,6 +24,11 @@ struct MemoryUse {
   std::int64_t loaded_bytes = 0;
 };
 
+/// Samples of the search part on which quantize_model() judges a model.
+inline constexpr std::size_t kLossSamples = 64;
+/// Samples of the calibration part whose second moments GPTQ takes.
+inline constexpr std::size_t kHessianSamples = 64;
+
 /// How codes are chosen once the scales are.
 enum class Rounding : std::uint8_t {
   kAuto,     ///< with data both ways, and the one with the smaller loss on the search part is kept
@@ -49,6 +54,7 @@ struct QuantizeModelOptions {
   compress::RangeMethod calibrate = compress::RangeMethod::kAuto;  ///< ranges of activations, when `format` has them
   Rounding rounding = Rounding::kAuto;
   std::optional<quality::LossBudget> budget;  ///< absent: any loss is accepted
+  std::filesystem::path cache_dir;  ///< of calibrations, finished or interrupted; empty: in OUT/.work until the result is there
   std::int64_t pairs = 30;      ///< of interleaved timing
   double max_seconds = 120.0;   ///< of timing
   /// Absent: memory is not measured.
@@ -69,11 +75,16 @@ struct QuantizeForecast {
   std::vector<report::LayerRecord> layers;  ///< without weight errors
   std::int64_t bytes_before = 0;  ///< of all weights and other constants
   std::int64_t bytes_after = 0;
-  double encode_seconds = 0.0;  ///< extrapolated from a part of the weights
   std::int64_t opset = 0;       ///< of the written model
+  double encode_seconds = 0.0;  ///< extrapolated from a part of the weights
+  /// Of all: calibrating and refining on the data, encoding, measuring the result. From the time that one run of the original
+  /// takes here; a mix (`mixed`) takes longer by as many trials as it needs.
+  double total_seconds = 0.0;
+  std::int64_t peak_memory_bytes = 0;  ///< of this process; 0 without probe_memory
 };
 
-/// Sizes and time without writing anything: reads the model and encodes a part of its largest weight.
+/// Sizes, time and memory without writing anything: reads model and data, runs the original a few times and encodes a part
+/// of its largest weight.
 [[nodiscard]] QuantizeForecast forecast_quantize(const QuantizeModelOptions& options, const Host& host);
 
 }  // namespace tempera::optimize

@@ -79,6 +79,7 @@ class Meter {
     losses_.emplace(subject_, *reference_.session, indices, kHeldBytes, host_);
   }
 
+  // Ranges for every layer alone, which is how they are measured.
   void calibrate(const std::vector<Layer>& layers) {
     QuantizationPlan plan;
     for (const std::string& name : options_.formats) {
@@ -99,7 +100,7 @@ class Meter {
     calibrate.compile = compile_;
     calibrate.compile.precision = engine::Precision::kFloat32;
     calibration_ = compress::calibrate(subject_.model,
-                                       compress::activation_tensors(subject_.model, plan, options_.quantize),
+                                       compress::activation_tensors_whole_and_alone(subject_.model, plan, options_.quantize),
                                        *subject_.dataset, subject_.split.calibrate, *engine_, calibrate, host_);
   }
 

@@ -21,7 +21,6 @@ namespace tempera::optimize {
 namespace {
 
 // 16,384 vectors: eight times the largest factorised block; from few samples codes fit those alone.
-constexpr std::size_t kHessianSamples = 64;
 constexpr std::int64_t kVectorsASample = 256;
 
 class WeightStorer {

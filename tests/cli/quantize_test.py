@@ -79,6 +79,8 @@ class Quantize(Case):
         self.assertEqual(forecast["opset"], 21)
         self.assertEqual([layer["layer"] for layer in forecast["layers"]], ["conv"])
         self.assertEqual(forecast["bytes_before"] - forecast["bytes_after"], 24 * 8 * 4 - (24 * 8 // 2 + 24 * 2))
+        self.assertGreater(forecast["total_seconds"], 0)
+        self.assertGreater(forecast["peak_memory_bytes"], forecast["bytes_before"] + forecast["bytes_after"])
         self.assertEqual([p.name for p in self.folder.iterdir()], ["m.onnx"])
         text = run("quantize", self.model, "--scheme", "int4", "--dry-run", "--quiet").stdout
         self.assertIn("Nothing was written", text)

@@ -395,6 +395,21 @@ std::vector<std::string> activation_tensors(const graph::Model& model, const Qua
   return names;
 }
 
+std::vector<std::string> activation_tensors_whole_and_alone(const graph::Model& model, const QuantizationPlan& plan,
+                                                            const QuantizeOptions& options) {
+  std::set<std::string> tensors;
+  const auto add = [&](const QuantizationPlan& part) {
+    for (std::string& name : activation_tensors(model, part, options)) {
+      tensors.insert(std::move(name));
+    }
+  };
+  add(plan);
+  for (const auto& entry : plan) {
+    add({entry});
+  }
+  return {tensors.begin(), tensors.end()};
+}
+
 std::size_t quantized_inputs(const graph::Model& model, const QuantizationPlan& plan, const QuantizeOptions& options) {
   const Selection selection = select(model.graph, plan);
   std::size_t count = 0;

@@ -183,6 +183,21 @@ TEST(QuantizedInputs, TellPlacesApartWhereTheTensorsAreTheSame) {
   EXPECT_EQ(quantized_inputs(model, plan, joined), 6U);  // and in the second
 }
 
+// Codes stand above a Reshape when all its readers read codes, below it when one of them does not.
+TEST(ActivationTensors, OfLayersAloneAreOthers) {
+  const Model model = parse(R"(g (float[1,4,2,2] x, float[16,3] w, float[16,5] v) => (float[1,3] y, float[1,5] z)
+    <int64[2] rows = {1, 16}> {
+      r = Relu(x)
+      f = Reshape(r, rows)
+      y = Gemm(f, w)
+      z = Gemm(f, v) })",
+                            21, {"w", "v"});
+  const QuantizationPlan plan = plan_all(model);
+  EXPECT_EQ(activation_tensors(model, plan, {}), std::vector<std::string>{"r"});
+  EXPECT_EQ(activation_tensors(model, {*plan.begin()}, {}), std::vector<std::string>{"f"});
+  EXPECT_EQ(activation_tensors_whole_and_alone(model, plan, {}), (std::vector<std::string>{"f", "r"}));
+}
+
 TEST(QuantizeActivations, ZeroPaddingStaysExactlyZero) {
   const Model model = parse(R"(g (float[1,1,1,1] x) => (float[1,1,3,3] y)
     <int64[8] pads = {0,0,1,1,0,0,1,1}, float[1,1,1,1] w = {1.0}> {
@@ -386,6 +401,27 @@ TEST(QuantizeActivations, BodiesStayFloatAndKeepTheirWeights) {
   const Result result = quantize_on(model, inputs);
   const auto before = run(model, inputs);
   const auto after = run(result.model, inputs);
+  EXPECT_EQ(count_layers_in_bodies(model.graph), 1U);
+  EXPECT_GT(relative_l2(after[0], before[0]), 0.0);
+  EXPECT_LT(relative_l2(after[0], before[0]), 0.02);
+  EXPECT_EQ(relative_l2(after[1], before[1]), 0.0);
+}
+
+TEST(QuantizeActivations, BodyOfALoopStaysFloat) {
+  const Model model = parse(R"(g (float[1,2,4,4] x, int64 n, float[2,2,1,1] w) => (float[1,2,4,4] y, float[1,2,4,4] z)
+    <bool go = {1}> {
+      y = Conv(x, w)
+      z = Loop (n, go, x) <body = b (int64 i, bool c, float[1,2,4,4] s) => (bool d, float[1,2,4,4] t) {
+        d = Identity(c)
+        t = Conv(s, w) }> })",
+                            21, {"w"});
+  const std::int64_t twice = 2;
+  const std::vector<Tensor> inputs = {pass::testing::random_tensor(DataType::kFloat32, {1, 2, 4, 4}, 15),
+                                      Tensor::from<std::int64_t>({}, std::span<const std::int64_t>(&twice, 1))};
+  const Result result = quantize_on(model, inputs);
+  const auto before = run(model, inputs);
+  const auto after = run(result.model, inputs);
+  EXPECT_EQ(count_layers_in_bodies(model.graph), 1U);
   EXPECT_GT(relative_l2(after[0], before[0]), 0.0);
   EXPECT_LT(relative_l2(after[0], before[0]), 0.02);
   EXPECT_EQ(relative_l2(after[1], before[1]), 0.0);

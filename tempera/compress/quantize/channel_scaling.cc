@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tempera/ops/access.h"
+#include "tempera/pass/origins.h"
 #include "tempera/pass/weights.h"
 
 namespace tempera::compress {
@@ -198,6 +199,7 @@ class Divider {
   bool walk(ValueId value) {
     for (;;) {
       const NodeId producer = graph_.producer(value);
+      changed_.push_back(value);
       if (!producer.valid() || graph_.is_pinned(value) ||
           ops::element_of(graph_, value) != DataType::kFloat32) {
         return false;
@@ -230,6 +232,8 @@ class Divider {
 
   [[nodiscard]] const std::optional<Layer>& maker() const { return maker_; }
   std::vector<Replacement> take() { return std::move(replacements_); }
+  /// The values that hold other numbers afterwards: the tensor and those between it and what takes up the factors.
+  [[nodiscard]] const std::vector<ValueId>& changed() const { return changed_; }
 
  private:
   bool take_up(const Layer& layer) {
@@ -323,6 +327,7 @@ class Divider {
   std::int64_t channels_;
   std::vector<double> factors_;
   std::vector<Replacement> replacements_;
+  std::vector<ValueId> changed_;
   std::optional<Layer> maker_;
 };
 
@@ -391,6 +396,16 @@ bool find_readers(const Graph& graph, const std::map<NodeId, Layer>& layers, Val
 Layer with_weight_of_now(const Graph& graph, Layer layer) {
   layer.weight = graph.input(layer.node, 1);
   return layer;
+}
+
+// What the value becomes on its way to its readers holds other numbers, too.
+void scale_below(Graph& graph, const std::map<NodeId, Layer>& layers, ValueId value) {
+  for (const graph::Use& use : std::vector<graph::Use>(graph.uses(value))) {
+    if (!layers.contains(use.node)) {
+      pass::no_longer_equal(graph, graph.output(use.node));
+      scale_below(graph, layers, graph.output(use.node));
+    }
+  }
 }
 
 // Raises `largest` to the magnitudes of the weights of the layer, which must be those that it has now.
@@ -483,9 +498,12 @@ bool scale_channels(graph::Graph& graph, const ScalableTensor& tensor, const std
   }
   for (Replacement& replacement : replacements) {
     const ValueId before = graph.input(replacement.node, replacement.input);
-    const ValueId after = graph.add_initializer(graph.value(before).name, std::move(replacement.tensor));
-    graph.set_input(replacement.node, replacement.input, after);
+    graph.set_input(replacement.node, replacement.input, pass::add_derived(graph, before, std::move(replacement.tensor)));
   }
+  for (const ValueId value : divider.changed()) {
+    pass::no_longer_equal(graph, value);
+  }
+  scale_below(graph, layers, tensor.value);
   graph.remove_dead();
   return true;
 }

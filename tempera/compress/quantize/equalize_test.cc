@@ -166,6 +166,28 @@ TEST(Equalize, ConstantsThatVaryOverPlacesKeepTheFunction) {
   }
 }
 
+// What holds other numbers afterwards does not count as equal to the original's tensor any more.
+TEST(Equalize, ScaledValuesAreDerived) {
+  Model model = parse(R"(g (float[1,3,8,8] x, float[6,3,3,3] w, float[2,12,1,1] v, float[6,6,1,1] u) => (float[1,2,6,6] y) {
+      h = Conv(x, w)
+      r = Relu(h)
+      k = Conv(r, u)
+      c = Concat <axis = 1> (r, k)
+      y = Conv(c, v) })",
+                      21, {"w", "u", "v"});
+  onnx::infer_types(model);
+  for (const graph::ValueId id : model.graph.values()) {
+    model.graph.set_origin(id, {model.graph.value(id).name, true});
+  }
+  EXPECT_FALSE(equalize(model).layers.empty());
+  const auto equal = [&](const char* name) { return model.graph.value(*model.graph.find_value(name)).origin->equal; };
+  for (const char* scaled : {"h", "r", "c", "k"}) {
+    EXPECT_FALSE(equal(scaled)) << scaled;
+  }
+  EXPECT_TRUE(equal("x"));
+  EXPECT_TRUE(equal("y"));
+}
+
 // Factors along the axis that Gather spreads cannot be stored above it.
 TEST(Equalize, GatherAlongTheChannelsIsLeft) {
   Model model = parse(R"(g (float[1,3,8,8] x, float[6,3,3,3] w, float[1,2,1,1] kinds, float[2,6,1,1] v) => (float[1,2,6,6] y)

@@ -211,4 +211,18 @@ std::vector<Layer> find_layers(const graph::Graph& graph) {
   return layers;
 }
 
+std::size_t count_layers_in_bodies(const Graph& graph) {
+  std::size_t count = 0;
+  graph::for_each_graph(graph, [&](const Graph& inner) {
+    if (&inner == &graph) {
+      return;
+    }
+    for (const NodeId id : inner.nodes()) {
+      const graph::Node& node = inner.node(id);
+      count += node.is("Conv") || node.is("ConvTranspose") || node.is("Gemm") || node.is("MatMul") ? 1U : 0U;
+    }
+  });
+  return count;
+}
+
 }  // namespace tempera::compress

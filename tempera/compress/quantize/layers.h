@@ -41,4 +41,7 @@ struct Layer {
 /// \param graph  with inferred types
 [[nodiscard]] std::vector<Layer> find_layers(const graph::Graph& graph);
 
+/// How many Conv, ConvTranspose, Gemm and MatMul nodes lie in the bodies of If, Loop and Scan, at any depth: they stay as they are.
+[[nodiscard]] std::size_t count_layers_in_bodies(const graph::Graph& graph);
+
 }  // namespace tempera::compress

@@ -63,6 +63,10 @@ struct Quantized {
 [[nodiscard]] std::vector<std::string> activation_tensors(const graph::Model& model, const QuantizationPlan& plan,
                                                           const QuantizeOptions& options);
 
+/// The same for the plan as a whole and for each of its layers alone: codes stand elsewhere when the others stay float.
+[[nodiscard]] std::vector<std::string> activation_tensors_whole_and_alone(const graph::Model& model, const QuantizationPlan& plan,
+                                                                          const QuantizeOptions& options);
+
 /// How many inputs of nodes would read codes: what an option changes of the places of codes shows here, where the tensors
 /// with ranges may stay the same.
 [[nodiscard]] std::size_t quantized_inputs(const graph::Model& model, const QuantizationPlan& plan,
