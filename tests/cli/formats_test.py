@@ -41,22 +41,33 @@ class Formats(Case):
         self.assertFalse(any(trial["chosen"] and not trial["within"] for trial in report["trials"]))
         self.assertFalse(report["changed"])
 
-    def test_an_interrupted_search_leaves_the_best_so_far(self):
-        out = self.folder / "out"
+    def interrupted_search(self, out, sign):
+        """What the search says from the line with the sign on, after which it is interrupted."""
         process = subprocess.Popen(
             [PROGRAM, "optimize", MODEL, "--data", PHOTOS, "-o", out, "--pairs", "30", "--keep-all-passes", "-v"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        found = ""
         for line in process.stderr:
-            if "int8 wherever it can be" in line:  # the first mix was measured, the float candidates before it
+            if sign in line:
+                found = line
                 break
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 130, stderr)
+        return found + stderr
+
+    def test_an_interrupted_search_leaves_the_best_so_far_and_goes_on(self):
+        out = self.folder / "out"
+        # The first mix was measured, the float candidates before it.
+        stderr = self.interrupted_search(out, "int8 wherever it can be")
         self.assertFalse((out / "model.onnx").exists())
         best = out / ".work" / "best"
         self.assertIn(f"not verified, is in {best}", stderr)
         onnx.checker.check_model(best / "model.onnx")
         self.assertIn("precision", (best / "model.recipe.toml").read_text())
+        self.assertTrue((out / ".work" / "answers.jsonl").exists())
+        again = self.interrupted_search(out, "measurements of an interrupted run")
+        self.assertRegex(again, "[1-9] measurements of an interrupted run are used again")
 
     def test_float_only_searches_nothing(self):
         report, _ = self.optimize("--float-only")
