@@ -227,8 +227,8 @@ std::string trial_section(const Report& report) {
   std::string out = "<h2>Loss against speed and size</h2>\n<div class=charts>\n";
   out += trial_chart(report, TrialAxis::kLatency) + trial_chart(report, TrialAxis::kSize);
   return out + fmt::format(
-                   "</div>\n<p class=soft>Each point is a mix of number formats that was measured; the dashed line is the "
-                   "budget. Loss: {}.</p>\n",
+                   "</div>\n<p class=soft>Each point is a mix of number formats that was measured. The solid line is the "
+                   "Pareto front (no other mix beats its points in both), the dashed line the budget. Loss: {}.</p>\n",
                    escape(report.loss_name));
 }
 
