@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -86,6 +88,17 @@ int report(const Error& error) {
   return exit_code(error.code());
 }
 
+// What was printed may still be in a buffer, and the disk behind it full.
+int after_flushing(int code) {
+  errno = 0;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || errno == EPIPE || code != 0) {  // who reads no further, as `| head`, knows
+    return code;
+  }
+  return report({ErrorCode::kIo, fmt::format("cannot write to standard output{}", errno != 0 ? std::string(": ") + std::strerror(errno) : ""),
+                 "check that what it is redirected to has room"});
+}
+
 std::string& typed() {
   static std::string command;
   return command;
@@ -116,7 +129,9 @@ std::span<const Command> commands() { return kCommands; }
 
 const std::string& typed_command() { return typed(); }
 
-int run(int argc, const char* const* argv) {
+namespace {
+
+int run_command(int argc, const char* const* argv) {
   typed() = shell_command({argv, static_cast<std::size_t>(argc)});
   CLI::App app(
       "Tempera makes trained models small and fast, proves what that cost in quality, and runs them.",
@@ -151,9 +166,16 @@ int run(int argc, const char* const* argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     return report({ErrorCode::kIo, error.what(), "check that the path exists, may be read or written, and has room"});
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) {  // fmt throws where a write fails
+      return errno == EPIPE ? 0 : after_flushing(0);
+    }
     return report({ErrorCode::kInternal, error.what(),
                    "this is a fault of tempera: please report it with the command"});
   }
 }
+
+}  // namespace
+
+int run(int argc, const char* const* argv) { return after_flushing(run_command(argc, argv)); }
 
 }  // namespace tempera::cli

@@ -107,15 +107,17 @@ void print_text(const Json& json, bool all) {
     fmt::print("\nno tensor diverges\n");
   }
   if (!json["derived"].empty() || !json["only_in_first"].empty() || !json["only_in_second"].empty()) {
-    fmt::print("unmatched: {} only in the first, {} only in the second, {} hold other numbers{}\n",
-               json["only_in_first"].size(), json["only_in_second"].size(), json["derived"].size(),
-               all ? "" : " (-v lists them)");
+    fmt::print("unmatched: {} only in the first, {} only in the second, {} hold other numbers\n", json["only_in_first"].size(),
+               json["only_in_second"].size(), json["derived"].size());
   }
-  if (all) {
-    for (const char* list : {"only_in_first", "only_in_second", "derived"}) {
-      for (const Json& name : json[list]) {
-        fmt::print("  {}: {}\n", list, name.get<std::string>());
-      }
+  constexpr std::size_t kListed = 10;
+  for (const char* list : {"only_in_first", "only_in_second", "derived"}) {
+    const std::size_t shown = all ? json[list].size() : std::min(json[list].size(), kListed);
+    for (std::size_t i = 0; i < shown; ++i) {
+      fmt::print("  {}: {}\n", list, json[list][i].get<std::string>());
+    }
+    if (shown < json[list].size()) {
+      fmt::print("  {}: and {} more (-v lists them)\n", list, json[list].size() - shown);
     }
   }
 }

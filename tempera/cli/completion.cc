@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -21,10 +22,15 @@ std::string words_of(const CLI::App& app) {
   return words;
 }
 
+// Those that the help shows.
+std::vector<const CLI::App*> shown_commands(const CLI::App& root) {
+  return root.get_subcommands([](const CLI::App* sub) { return !sub->get_group().empty(); });
+}
+
 std::string bash(const CLI::App& root) {
   std::string names;
   std::string cases;
-  for (const CLI::App* sub : root.get_subcommands({})) {
+  for (const CLI::App* sub : shown_commands(root)) {
     names += sub->get_name() + " ";
     cases += fmt::format("    {}) words=\"{}\" ;;\n", sub->get_name(), words_of(*sub));
   }
@@ -45,7 +51,7 @@ std::string zsh(const CLI::App& root) {
 
 std::string fish(const CLI::App& root) {
   std::string out = "complete -c tempera -n __fish_use_subcommand -l help -l version\n";
-  for (const CLI::App* sub : root.get_subcommands({})) {
+  for (const CLI::App* sub : shown_commands(root)) {
     out += fmt::format("complete -c tempera -n __fish_use_subcommand -f -a {} -d '{}'\n", sub->get_name(),
                        sub->get_description());
     for (const CLI::Option* option : sub->get_options()) {

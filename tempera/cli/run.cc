@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <system_error>
 #include <variant>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +20,7 @@
 #include "tempera/cli/shared_options.h"
 #include "tempera/data/dataset.h"
 #include "tempera/data/npy.h"
+#include "tempera/data/npz.h"
 #include "tempera/data/recipe.h"
 #include "tempera/engine/engines.h"
 #include "tempera/engine/non_finite.h"
@@ -42,6 +46,7 @@ struct RunArguments {
   std::string out = ".";
   std::vector<std::string> shapes;
   int top = 5;
+  bool npz = false;
   bool allow_non_finite = false;
 };
 
@@ -159,46 +164,110 @@ std::vector<std::string> read_labels(const data::Recipe& recipe, const data::Out
   return labels;
 }
 
-// "coffee.png, crop 2" -> "coffee": a name for files.
-std::string stem_of(const std::string& sample) {
-  std::string stem = fs::path(sample).stem().string();
-  std::replace_if(
-      stem.begin(), stem.end(), [](char c) { return c == '/' || c == ' ' || c == ','; }, '_');
-  return stem.empty() ? "output" : stem;
+// Letters, digits, '.', '_' and '-' of a text, the rest as '_'; no dots in front: a name for a file and nothing else, whatever
+// the model or the data call things.
+std::string file_name(std::string text) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-'; };
+  std::replace_if(text.begin(), text.end(), [&](char c) { return !plain(static_cast<unsigned char>(c)); }, '_');
+  text.erase(0, text.find_first_not_of('.'));
+  return text.empty() ? "output" : text;
 }
 
+// "coffee.png" -> "coffee", "frames.npz, sample 3" -> "frames_3".
+std::string stem_of(const std::string& sample) {
+  const std::size_t comma = std::min(sample.find(", "), sample.size());
+  std::string stem = fs::path(sample.substr(0, comma)).stem().string();
+  if (comma < sample.size()) {
+    stem += "_" + sample.substr(sample.find_last_of(' ') + 1);
+  }
+  return file_name(std::move(stem));
+}
+
+// Names that were not given before: the second "a" is "a_2".
+class FreshNames {
+ public:
+  std::string fresh(const std::string& name) {
+    std::string made = name;
+    for (int n = 2; !given_.insert(made).second; ++n) {
+      made = fmt::format("{}_{}", name, n);
+    }
+    return made;
+  }
+
+ private:
+  std::set<std::string> given_;
+};
+
+// The name, or one after it, under which no input lies in the folder.
+std::string beside_inputs(std::string name, const fs::path& folder, const std::vector<fs::path>& inputs) {
+  const auto is_input = [&](const char* extension) {
+    const fs::path path = folder / (name + extension);
+    return std::any_of(inputs.begin(), inputs.end(), [&](const fs::path& input) {
+      std::error_code ignored;
+      return fs::equivalent(path, input, ignored);
+    });
+  };
+  while (is_input(".npy") || is_input(".npz") || is_input(".png")) {
+    name += "_out";
+  }
+  return name;
+}
+
+// What the outputs of one sample are called in files: the sample's name alone when there is one output.
+std::vector<std::string> names_of_outputs(const std::string& stem, const std::vector<engine::Port>& outputs) {
+  FreshNames names;
+  std::vector<std::string> made;
+  for (const engine::Port& port : outputs) {
+    made.push_back(outputs.size() == 1 ? stem : stem + "." + names.fresh(file_name(port.name)));
+  }
+  return made;
+}
+
+// The most probable classes of each row; the last axis holds the classes.
 nlohmann::ordered_json top_k_json(const graph::Tensor& scores, const std::vector<std::string>& labels,
                                   int top, bool logits) {
-  std::vector<double> values = graph::to_doubles(scores);
-  if (logits && !values.empty()) {
-    const double largest = *std::max_element(values.begin(), values.end());
-    double sum = 0.0;
-    for (double& value : values) {
-      value = std::exp(value - largest);
-      sum += value;
-    }
-    for (double& value : values) {
-      value /= sum;
-    }
-  }
+  const std::vector<double> all = graph::to_doubles(scores);
+  const std::size_t classes = scores.rank() > 0 ? static_cast<std::size_t>(scores.dims().back()) : 1;
+  const std::size_t count = classes > 0 ? all.size() / classes : 0;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const std::int64_t index : quality::top_k(values, top)) {
-    const auto at = static_cast<std::size_t>(index);
-    rows.push_back(
-        {{"class", index}, {"label", at < labels.size() ? labels[at] : ""}, {"probability", values[at]}});
+  for (std::size_t row = 0; row < count; ++row) {
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(row * classes);
+    std::vector<double> values(first, first + static_cast<std::ptrdiff_t>(classes));
+    if (logits) {
+      const double largest = *std::max_element(values.begin(), values.end());
+      double sum = 0.0;
+      for (double& value : values) {
+        value = std::exp(value - largest);
+        sum += value;
+      }
+      for (double& value : values) {
+        value /= sum;
+      }
+    }
+    for (const std::int64_t index : quality::top_k(values, top)) {
+      const auto at = static_cast<std::size_t>(index);
+      nlohmann::ordered_json entry = {
+          {"class", index}, {"label", at < labels.size() ? labels[at] : ""}, {"probability", values[at]}};
+      if (count > 1) {
+        entry["row"] = row;
+      }
+      rows.push_back(std::move(entry));
+    }
   }
   return rows;
 }
 
 // Writes one output and returns what to say about it.
+//
+// \param name    of its file, without extension
+// \param arrays  takes an array in place of a file of its own; null: it gets one
 nlohmann::ordered_json deliver(const Running& running, const RunArguments& arguments,
                                const std::string& sample, const engine::Port& port,
-                               const graph::Tensor& tensor, bool several) {
+                               const graph::Tensor& tensor, const std::string& name, data::NamedTensors* arrays) {
   nlohmann::ordered_json row = {{"sample", sample}, {"output", port.name}};
   const data::OutputRecipe* output = running.recipe.output(port.name);
   const std::string meaning = output != nullptr ? output->meaning : "array";
-  const fs::path base =
-      fs::path(arguments.out) / (stem_of(sample) + (several ? "." + port.name : std::string()));
+  const fs::path base = fs::path(arguments.out) / name;
   if (meaning == "image") {
     const fs::path path = base.string() + ".png";
     image::save(path, image::from_tensor(tensor, output->format));
@@ -206,9 +275,13 @@ nlohmann::ordered_json deliver(const Running& running, const RunArguments& argum
   } else if (meaning == "logits" || meaning == "probabilities") {
     row["top"] = top_k_json(tensor, read_labels(running.recipe, *output), arguments.top, meaning == "logits");
   } else {
-    const fs::path path = base.string() + ".npy";
-    data::write_npy(path, tensor);
-    row["file"] = path.string();
+    if (arrays != nullptr) {
+      arrays->emplace_back(port.name, tensor);
+    } else {
+      const fs::path path = base.string() + ".npy";
+      data::write_npy(path, tensor);
+      row["file"] = path.string();
+    }
     if (tensor.size() == 1) {
       row["value"] = graph::to_doubles(tensor).at(0);
     }
@@ -230,7 +303,8 @@ void print_row(const nlohmann::ordered_json& row) {
   fmt::print("\n");
   if (row.contains("top")) {
     for (const auto& entry : row["top"]) {
-      fmt::print("  {:>6.2f} %  {:>4}  {}\n", 100 * entry["probability"].get<double>(),
+      const std::string row_text = entry.contains("row") ? fmt::format("row {:>3}  ", entry["row"].get<std::size_t>()) : "";
+      fmt::print("  {}{:>6.2f} %  {:>4}  {}\n", row_text, 100 * entry["probability"].get<double>(),
                  entry["class"].get<std::int64_t>(), entry["label"].get<std::string>());
     }
   }
@@ -243,10 +317,10 @@ void run_run(const RunArguments& arguments) {
   std::vector<data::Sample> ready;
   std::unique_ptr<data::Dataset> dataset;
   std::size_t count = 1;
+  const std::vector<fs::path> paths = input_paths(arguments, running.model.graph);
   if (std::optional<data::Sample> sample = sample_of_arrays(arguments, running.model.graph)) {
     ready.push_back(std::move(*sample));
   } else {
-    const std::vector<fs::path> paths = input_paths(arguments, running.model.graph);
     data::DatasetOptions options;
     options.seed = arguments.shared->seed;
     options.whole_files = true;
@@ -267,6 +341,7 @@ void run_run(const RunArguments& arguments) {
     }
     count = dataset->samples().size();
   }
+  FreshNames stems;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   host.progress.begin("running", static_cast<std::int64_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
@@ -279,9 +354,22 @@ void run_run(const RunArguments& arguments) {
       error.in(fmt::format("sample '{}'", sample.name));
       throw;
     }
+    const std::string stem = stems.fresh(beside_inputs(stem_of(sample.name), arguments.out, paths));
+    const std::vector<std::string> names = names_of_outputs(stem, running.session->outputs());
+    data::NamedTensors arrays;
+    const std::size_t first = rows.size();
     for (std::size_t o = 0; o < outputs.size(); ++o) {
-      rows.push_back(deliver(running, arguments, sample.name, running.session->outputs()[o], outputs[o],
-                             outputs.size() > 1));
+      rows.push_back(deliver(running, arguments, sample.name, running.session->outputs()[o], outputs[o], names[o],
+                             arguments.npz ? &arrays : nullptr));
+    }
+    if (!arrays.empty()) {
+      const fs::path path = fs::path(arguments.out) / (stem + ".npz");
+      data::write_npz(path, arrays);
+      for (std::size_t r = first; r < rows.size(); ++r) {
+        if (!rows[r].contains("file") && !rows[r].contains("top")) {
+          rows[r]["file"] = path.string();
+        }
+      }
     }
     host.progress.advance();
   }
@@ -308,6 +396,7 @@ void add_run(CLI::App& app) {
   app.add_option("--top", arguments->top, "classes shown of a classifier")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_flag("--npz", arguments->npz, "the arrays of a sample in one .npz, by the outputs' names, in place of a .npy each");
   app.add_flag("--allow-non-finite", arguments->allow_non_finite,
                "write outputs that hold NaN or infinity; without it they are an error that names the node");
   arguments->shared = add_shared_options(app, kEngineOptions | kSeedOption | kCacheOption);

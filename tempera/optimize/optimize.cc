@@ -305,7 +305,7 @@ class Flow {
     const Candidate& original = race_->original();
     const double run = original.timing.latency.median_ms / 1e3;
     const double timing = std::min(race_->timing_options(0.7).max_seconds, 7.0 * static_cast<double>(options_.pairs) * run);
-    constexpr double kLoads = 20.0;  // to run, to profile, to measure memory, written and original; quantised models load slower
+    constexpr double kLoads = 26.0;  // to run, to profile, to measure memory, written and original; quantised models load slower
     return timing + 2.0 * run * static_cast<double>(subject_.split.verify.size()) + kLoads * original.load_ms / 1e3;
   }
 

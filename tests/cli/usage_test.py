@@ -49,6 +49,7 @@ class Usage(Case):
             self.assertEqual(process.returncode, 0)
             self.assertIn("optimize", process.stdout)
             self.assertIn("max-loss", process.stdout)
+            self.assertNotIn("probe", process.stdout)
 
     def test_doctor_names_cpu_and_engines(self):
         process = run("doctor")
