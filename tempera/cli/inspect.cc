@@ -12,6 +12,8 @@
 #include "tempera/cli/command.h"
 #include "tempera/cli/shapes.h"
 #include "tempera/cli/shared_options.h"
+#include "tempera/compress/quantize/layers.h"
+#include "tempera/compress/quantize/placement.h"
 #include "tempera/data/recipe.h"
 #include "tempera/engine/engines.h"
 #include "tempera/graph/model.h"
@@ -86,6 +88,27 @@ Json support_json(const graph::Model& model) {
   return support;
 }
 
+// What `quantize --scheme int8 --target T` would make of the layers with weights.
+Json targets_json(const graph::Model& model) {
+  const std::vector<compress::Layer> layers = compress::find_layers(model.graph);
+  Json targets = Json::array();
+  for (const compress::Target target : {compress::Target::kOpenvino, compress::Target::kOnnxruntime,
+                                        compress::Target::kTensorrt, compress::Target::kPortable}) {
+    std::map<std::string, std::int64_t> reasons;
+    std::int64_t quantised = 0;
+    for (const compress::Layer& layer : layers) {
+      const std::string reason = compress::reason_to_stay_float(model.graph, layer, target);
+      reason.empty() ? ++quantised : ++reasons[reason];
+    }
+    Json row = {{"target", compress::to_string(target)}, {"layers", layers.size()}, {"int8", quantised}, {"float", Json::array()}};
+    for (const auto& [reason, count] : reasons) {
+      row["float"].push_back({{"layers", count}, {"reason", reason}});
+    }
+    targets.push_back(std::move(row));
+  }
+  return targets;
+}
+
 Json inspect_json(const graph::Model& model, const std::filesystem::path& path) {
   const graph::WeightSize weights = graph::weight_size(model.graph);
   const ops::FlopCount flops = ops::count_flops(model.graph);
@@ -109,7 +132,8 @@ Json inspect_json(const graph::Model& model, const std::filesystem::path& path) 
           {"flops", flops.flops},
           {"nodes_with_unknown_flops", flops.unknown_nodes},
           {"operators", operators_json(model.graph)},
-          {"support", support_json(model)}};
+          {"support", support_json(model)},
+          {"targets", targets_json(model)}};
 }
 
 std::string si(double value) {
@@ -123,7 +147,7 @@ std::string si(double value) {
 }
 
 void print_text(const Json& json) {
-  fmt::print("{}\n", json["model"].get<std::string>());
+  fmt::print("{}, {}\n", json["model"].get<std::string>(), report::human_bytes(json["file_bytes"].get<std::int64_t>()));
   std::vector<std::string> opsets;
   for (const auto& [domain, version] : json["opsets"].items()) {
     opsets.push_back(fmt::format("{} {}", domain, version.get<std::int64_t>()));
@@ -163,6 +187,16 @@ void print_text(const Json& json) {
                    node["reason"].get<std::string>());
       }
     }
+  }
+  fmt::print("\n  {:<14}{:>14}  to be quantised to int8 for it; layers that stay in float\n", "target", "layers");
+  for (const Json& row : json["targets"]) {
+    std::vector<std::string> reasons;
+    for (const Json& part : row["float"]) {
+      reasons.push_back(fmt::format("{}: {}", part["layers"].get<std::int64_t>(), part["reason"].get<std::string>()));
+    }
+    fmt::print("  {:<14}{:>14}  {}\n", row["target"].get<std::string>(),
+               fmt::format("{} of {}", row["int8"].get<std::int64_t>(), row["layers"].get<std::size_t>()),
+               fmt::join(reasons, "; "));
   }
 }
 

@@ -85,6 +85,13 @@ class Quantize(Case):
         text = run("quantize", self.model, "--scheme", "int4", "--dry-run", "--quiet").stdout
         self.assertIn("Nothing was written", text)
 
+    def test_inspect_tells_what_int8_is_for_each_target(self):
+        process = run("inspect", self.model, "--json", "--quiet")
+        targets = json.loads(process.stdout)["targets"]
+        self.assertEqual([(row["target"], row["int8"], row["layers"]) for row in targets],
+                         [(name, 1, 1) for name in ("openvino", "onnxruntime", "tensorrt", "portable")])
+        self.assertRegex(run("inspect", self.model).stdout, r"tensorrt +1 of 1")
+
     def test_a_layer_may_be_left_alone(self):
         process = self.quantize("--scheme", "ternary", "--keep-float", "conv")
         self.assertEqual(process.returncode, 0, process.stderr)
