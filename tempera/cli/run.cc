@@ -1,12 +1,10 @@
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <set>
-#include <system_error>
 #include <variant>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +14,7 @@
 #include "tempera/base/error.h"
 #include "tempera/base/file.h"
 #include "tempera/cli/command.h"
+#include "tempera/cli/output_names.h"
 #include "tempera/cli/shapes.h"
 #include "tempera/cli/shared_options.h"
 #include "tempera/data/dataset.h"
@@ -164,65 +163,6 @@ std::vector<std::string> read_labels(const data::Recipe& recipe, const data::Out
   return labels;
 }
 
-// Letters, digits, '.', '_' and '-' of a text, the rest as '_'; no dots in front: a name for a file and nothing else, whatever
-// the model or the data call things.
-std::string file_name(std::string text) {
-  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-'; };
-  std::replace_if(text.begin(), text.end(), [&](char c) { return !plain(static_cast<unsigned char>(c)); }, '_');
-  text.erase(0, text.find_first_not_of('.'));
-  return text.empty() ? "output" : text;
-}
-
-// "coffee.png" -> "coffee", "frames.npz, sample 3" -> "frames_3".
-std::string stem_of(const std::string& sample) {
-  const std::size_t comma = std::min(sample.find(", "), sample.size());
-  std::string stem = fs::path(sample.substr(0, comma)).stem().string();
-  if (comma < sample.size()) {
-    stem += "_" + sample.substr(sample.find_last_of(' ') + 1);
-  }
-  return file_name(std::move(stem));
-}
-
-// Names that were not given before: the second "a" is "a_2".
-class FreshNames {
- public:
-  std::string fresh(const std::string& name) {
-    std::string made = name;
-    for (int n = 2; !given_.insert(made).second; ++n) {
-      made = fmt::format("{}_{}", name, n);
-    }
-    return made;
-  }
-
- private:
-  std::set<std::string> given_;
-};
-
-// The name, or one after it, under which no input lies in the folder.
-std::string beside_inputs(std::string name, const fs::path& folder, const std::vector<fs::path>& inputs) {
-  const auto is_input = [&](const char* extension) {
-    const fs::path path = folder / (name + extension);
-    return std::any_of(inputs.begin(), inputs.end(), [&](const fs::path& input) {
-      std::error_code ignored;
-      return fs::equivalent(path, input, ignored);
-    });
-  };
-  while (is_input(".npy") || is_input(".npz") || is_input(".png")) {
-    name += "_out";
-  }
-  return name;
-}
-
-// What the outputs of one sample are called in files: the sample's name alone when there is one output.
-std::vector<std::string> names_of_outputs(const std::string& stem, const std::vector<engine::Port>& outputs) {
-  FreshNames names;
-  std::vector<std::string> made;
-  for (const engine::Port& port : outputs) {
-    made.push_back(outputs.size() == 1 ? stem : stem + "." + names.fresh(file_name(port.name)));
-  }
-  return made;
-}
-
 // The most probable classes of each row; the last axis holds the classes.
 nlohmann::ordered_json top_k_json(const graph::Tensor& scores, const std::vector<std::string>& labels,
                                   int top, bool logits) {
@@ -259,17 +199,17 @@ nlohmann::ordered_json top_k_json(const graph::Tensor& scores, const std::vector
 
 // Writes one output and returns what to say about it.
 //
-// \param name    of its file, without extension
-// \param arrays  takes an array in place of a file of its own; null: it gets one
+// \param path_with  where a file with this extension goes
+// \param arrays     takes an array in place of a file of its own; null: it gets one
 nlohmann::ordered_json deliver(const Running& running, const RunArguments& arguments,
                                const std::string& sample, const engine::Port& port,
-                               const graph::Tensor& tensor, const std::string& name, data::NamedTensors* arrays) {
+                               const graph::Tensor& tensor, const std::function<fs::path(std::string_view)>& path_with,
+                               data::NamedTensors* arrays) {
   nlohmann::ordered_json row = {{"sample", sample}, {"output", port.name}};
   const data::OutputRecipe* output = running.recipe.output(port.name);
   const std::string meaning = output != nullptr ? output->meaning : "array";
-  const fs::path base = fs::path(arguments.out) / name;
   if (meaning == "image") {
-    const fs::path path = base.string() + ".png";
+    const fs::path path = path_with(".png");
     image::save(path, image::from_tensor(tensor, output->format));
     row["file"] = path.string();
   } else if (meaning == "logits" || meaning == "probabilities") {
@@ -278,7 +218,7 @@ nlohmann::ordered_json deliver(const Running& running, const RunArguments& argum
     if (arrays != nullptr) {
       arrays->emplace_back(port.name, tensor);
     } else {
-      const fs::path path = base.string() + ".npy";
+      const fs::path path = path_with(".npy");
       data::write_npy(path, tensor);
       row["file"] = path.string();
     }
@@ -290,6 +230,24 @@ nlohmann::ordered_json deliver(const Running& running, const RunArguments& argum
     row["unit"] = output->unit;
   }
   return row;
+}
+
+OutputNames names_of(const RunArguments& arguments, const Running& running, const std::vector<data::Sample>& ready,
+                     const data::Dataset* dataset, const std::vector<fs::path>& inputs) {
+  std::vector<std::string> samples;
+  for (const data::Sample& sample : ready) {
+    samples.push_back(sample.name);
+  }
+  if (dataset != nullptr) {
+    for (const data::SampleInfo& sample : dataset->samples()) {
+      samples.push_back(sample.name);
+    }
+  }
+  std::vector<std::string> outputs;
+  for (const engine::Port& port : running.session->outputs()) {
+    outputs.push_back(port.name);
+  }
+  return {arguments.out, samples, outputs, inputs};
 }
 
 void print_row(const nlohmann::ordered_json& row) {
@@ -341,7 +299,7 @@ void run_run(const RunArguments& arguments) {
     }
     count = dataset->samples().size();
   }
-  FreshNames stems;
+  OutputNames names = names_of(arguments, running, ready, dataset.get(), paths);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   host.progress.begin("running", static_cast<std::int64_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
@@ -354,16 +312,17 @@ void run_run(const RunArguments& arguments) {
       error.in(fmt::format("sample '{}'", sample.name));
       throw;
     }
-    const std::string stem = stems.fresh(beside_inputs(stem_of(sample.name), arguments.out, paths));
-    const std::vector<std::string> names = names_of_outputs(stem, running.session->outputs());
     data::NamedTensors arrays;
     const std::size_t first = rows.size();
     for (std::size_t o = 0; o < outputs.size(); ++o) {
-      rows.push_back(deliver(running, arguments, sample.name, running.session->outputs()[o], outputs[o], names[o],
+      const auto path_with = [&](std::string_view extension) {
+        return names.take(i, outputs.size() > 1 ? std::optional(o) : std::nullopt, extension);
+      };
+      rows.push_back(deliver(running, arguments, sample.name, running.session->outputs()[o], outputs[o], path_with,
                              arguments.npz ? &arrays : nullptr));
     }
     if (!arrays.empty()) {
-      const fs::path path = fs::path(arguments.out) / (stem + ".npz");
+      const fs::path path = names.take(i, std::nullopt, ".npz");
       data::write_npz(path, arrays);
       for (std::size_t r = first; r < rows.size(); ++r) {
         if (!rows[r].contains("file") && !rows[r].contains("top")) {

@@ -57,7 +57,7 @@ class Run(Case):
         before = (self.folder / "x.npy").read_bytes()
         self.finish(model, self.folder / "x.npy", "-o", self.folder)
         self.assertEqual((self.folder / "x.npy").read_bytes(), before)
-        self.assertTrue((self.folder / "x_out.npy").exists())
+        self.assertTrue((self.folder / "x_2.npy").exists())
 
     def test_names_of_outputs_do_not_leave_the_folder(self):
         model, out = identity(self.folder / "m.onnx", HOSTILE), self.folder / "deep" / "er" / "out"
