@@ -46,6 +46,21 @@ class Descriptor {
   int number_;
 };
 
+// Writes where the descriptor stands. False, with errno, when not all could be written.
+bool write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written < 0) {
+      return false;
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
 /// The mappings that live.
 class Mappings {
  public:
@@ -208,16 +223,8 @@ ScratchFile::~ScratchFile() { ::close(descriptor_); }
 std::size_t ScratchFile::append(std::span<const std::byte> bytes) {
   constexpr std::size_t kAlignment = 64;
   const std::size_t offset = (size_ + kAlignment - 1) / kAlignment * kAlignment;
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t written = ::pwrite(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written < 0) {
-      throw_errno(folder_, "write a scratch file in", errno);
-    }
-    done += static_cast<std::size_t>(written);
+  if (::lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET) < 0 || !write_all(descriptor_, bytes)) {
+    throw_errno(folder_, "write a scratch file in", errno);
   }
   size_ = offset + bytes.size();
   return offset;
@@ -280,15 +287,8 @@ void AtomicFile::discard() {
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   TEMPERA_CHECK(descriptor_ >= 0, "a committed file cannot be written");
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written < 0) {
-      throw Error(ErrorCode::kIo, fmt::format("cannot write '{}': {}", path_.string(), std::strerror(errno)));
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  if (!write_all(descriptor_, bytes)) {
+    throw Error(ErrorCode::kIo, fmt::format("cannot write '{}': {}", path_.string(), std::strerror(errno)));
   }
 }
 
