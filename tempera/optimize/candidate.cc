@@ -40,6 +40,17 @@ std::vector<std::vector<graph::Tensor>> input_sets(const Subject& subject,
   return sets;
 }
 
+engine::CompileOptions compile_options_for(const Subject& subject, engine::Precision precision, const std::string& device,
+                                           int threads) {
+  engine::CompileOptions compile;
+  compile.device = device;
+  compile.precision = precision;
+  compile.threads = threads > 0 ? threads : subject.recipe.deploy.threads;
+  compile.input_shapes = subject.input_shapes;
+  compile.properties = subject.recipe.deploy.properties;
+  return compile;
+}
+
 data::Recipe deploy_recipe(data::Recipe recipe, const std::string& engine, const engine::CompileOptions& options) {
   recipe.deploy.engine = engine;
   recipe.deploy.device = options.device;

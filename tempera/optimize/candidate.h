@@ -50,6 +50,11 @@ class Opened {
   Candidate* ours_ = nullptr;
 };
 
+/// What models of the subject are compiled with: its shapes, and its recipe's properties.
+/// \param threads  0: the recipe's
+[[nodiscard]] engine::CompileOptions compile_options_for(const Subject& subject, engine::Precision precision,
+                                                         const std::string& device, int threads);
+
 /// The recipe of a model that runs in this engine with these options.
 [[nodiscard]] data::Recipe deploy_recipe(data::Recipe recipe, const std::string& engine, const engine::CompileOptions& options);
 

@@ -89,7 +89,7 @@ class Flow {
     verify_written_file();
     answers_.forget();
     best_->forget();
-    std::error_code ignored;
+    std::error_code ignored;  // what cannot be removed is taken up by its key, or never read
     fs::remove_all(calibrations(), ignored);
     out_.commit({"model.onnx", "model.onnx.data", "model.recipe.toml", "report.json", "report.html"});
     return std::move(report_);

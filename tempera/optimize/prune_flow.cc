@@ -246,13 +246,8 @@ class Flow {
   }
 
   [[nodiscard]] engine::CompileOptions compile_options(engine::Precision precision) const {
-    engine::CompileOptions compile;
-    compile.device = common_.device;
-    compile.precision = precision;
-    compile.threads = common_.threads > 0 ? common_.threads : subject_.recipe.deploy.threads;
-    compile.input_shapes = subject_.input_shapes;
+    engine::CompileOptions compile = compile_options_for(subject_, precision, common_.device, common_.threads);
     compile.cache_dir = common_.cache_dir;
-    compile.properties = subject_.recipe.deploy.properties;
     return compile;
   }
 

@@ -114,13 +114,7 @@ void forecast_work(QuantizeForecast& forecast, const Subject& subject, const std
                    const compress::QuantizationPlan& plan, const QuantizeModelOptions& options, const Host& host) {
   host.progress.begin("running the original", 0);
   const std::unique_ptr<engine::Engine> engine = engine::make_engine(options.engine);
-  engine::CompileOptions compile;
-  compile.device = options.device;
-  compile.precision = options.precision.value_or(
-      engine::precision_from_string(subject.recipe.deploy.precision).value_or(engine::Precision::kFloat32));
-  compile.threads = options.threads > 0 ? options.threads : subject.recipe.deploy.threads;
-  compile.input_shapes = subject.input_shapes;
-  compile.properties = subject.recipe.deploy.properties;
+  const engine::CompileOptions compile = compile_options_of(options, subject);
   Clock::time_point start = Clock::now();
   const std::unique_ptr<engine::Session> session = engine->compile(subject.model, compile);
   const double load = seconds_since(start);

@@ -88,7 +88,7 @@ class Flow {
     measure_written_file();
     measure_memory();
     fill_report();
-    std::error_code ignored;
+    std::error_code ignored;  // what cannot be removed is taken up by its key, or never read
     fs::remove_all(calibrations(), ignored);
     out_.commit({"model.onnx", "model.onnx.data", "model.recipe.toml", "report.json", "report.html"});
     return std::move(report_);
@@ -100,12 +100,7 @@ class Flow {
 
   void read_subject() {
     subject_ = load_subject(options_.subject, host_);
-    compile_.device = options_.device;
-    compile_.precision = options_.precision.value_or(
-        engine::precision_from_string(subject_.recipe.deploy.precision).value_or(Precision::kFloat32));
-    compile_.threads = options_.threads > 0 ? options_.threads : subject_.recipe.deploy.threads;
-    compile_.input_shapes = subject_.input_shapes;
-    compile_.properties = subject_.recipe.deploy.properties;
+    compile_ = compile_options_of(options_, subject_);
   }
 
   void write_quantized() {
@@ -304,6 +299,12 @@ class Flow {
 };
 
 }  // namespace
+
+engine::CompileOptions compile_options_of(const QuantizeModelOptions& options, const Subject& subject) {
+  const Precision of_recipe =
+      engine::precision_from_string(subject.recipe.deploy.precision).value_or(Precision::kFloat32);
+  return compile_options_for(subject, options.precision.value_or(of_recipe), options.device, options.threads);
+}
 
 report::Report quantize_model(const QuantizeModelOptions& options, const Host& host) { return Flow(options, host).run(); }
 

@@ -63,6 +63,9 @@ struct QuantizeModelOptions {
   std::map<std::string, std::string> versions;
 };
 
+/// What both models are measured with.
+[[nodiscard]] engine::CompileOptions compile_options_of(const QuantizeModelOptions& options, const Subject& subject);
+
 /// Stores the weights of every layer in one format, and measures what that cost: the written file, loaded afresh, beside
 /// the original on data set apart for it. Writes OUT/model.onnx, OUT/model.recipe.toml, report.json and report.html as one
 /// set.

@@ -27,13 +27,8 @@ Race::Race(const OptimizeOptions& options, const Subject& subject, const engine:
     : options_(options), subject_(subject), engine_(engine), host_(host) {}
 
 engine::CompileOptions Race::compile_options(Precision precision) const {
-  engine::CompileOptions compile;
-  compile.device = options_.device;
-  compile.precision = precision;
-  compile.threads = options_.threads > 0 ? options_.threads : subject_.recipe.deploy.threads;
-  compile.input_shapes = subject_.input_shapes;
+  engine::CompileOptions compile = compile_options_for(subject_, precision, options_.device, options_.threads);
   compile.cache_dir = options_.cache_dir;
-  compile.properties = subject_.recipe.deploy.properties;
   return compile;
 }
 
